@@ -1,0 +1,39 @@
+# Two commands are enough: `make run` and `make test`. Each sets up .venv by itself, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test check format clean
+
+run: $(VENV)/.run
+	$(BIN)/varigraph run cora
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# torch goes first and pinned, so that nothing after it pulls another build.
+$(VENV)/.torch: constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	touch $@
+
+$(VENV)/.run: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable ".[cli]"
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) runs

@@ -1,0 +1,26 @@
+"""Error bars for graph neural networks that are already trained.
+
+The public names, in the order of the story: a graph and its noise, a network, its prediction.
+"""
+
+from varigraph import errors
+from varigraph.data import add_noise, load
+from varigraph.errors import VarigraphError
+from varigraph.moments import Gaussian, implements
+from varigraph.predict import Prediction, predict
+from varigraph.studies import paper_network, train
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Gaussian",
+    "Prediction",
+    "VarigraphError",
+    "add_noise",
+    "errors",
+    "implements",
+    "load",
+    "paper_network",
+    "predict",
+    "train",
+]

@@ -1,0 +1,79 @@
+"""One look at a graph before work starts, so that mistakes are explained where they are made."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch_geometric.data import Data
+
+from varigraph.data.features import finite_features, first
+from varigraph.data.links import check_device, links
+from varigraph.data.noise import feature_variance
+from varigraph.errors import GraphError
+
+
+def check_graph(graph: Data) -> None:
+    """Raises if no prediction on this graph could be right; otherwise does nothing.
+
+    Looked at are the features ``x``, their variance ``x_var``, the links ``edge_index`` (or
+    ``adj_t``, a sparse CSR matrix of torch) and their probabilities ``edge_prob``.
+
+    Args:
+        graph: the graph, which stays as it is.
+
+    Raises:
+        GraphError: naming the first culprit and what to do about it.
+    """
+    nodes = finite_features(graph).size(0)
+    feature_variance(graph)
+    edge_index, prob = links(graph), getattr(graph, "edge_prob", None)
+    if prob is None:
+        return
+    if edge_index is None:
+        raise GraphError(
+            "edge_prob is given without edge_index, so it is unknown which links are meant",
+            "give the links as edge_index, in the order of edge_prob",
+        )
+    _check_probabilities(prob, edge_index)
+    _check_agreement(prob, edge_index, nodes=nodes)
+
+
+def _check_probabilities(prob: object, edge_index: Tensor) -> None:  # [edges], [2, edges]
+    if not isinstance(prob, Tensor) or not prob.is_floating_point():
+        kind = prob.dtype if isinstance(prob, Tensor) else f"a {type(prob).__name__}"
+        raise GraphError(
+            f"edge_prob is {kind}, not a tensor of floats",
+            "graph.edge_prob = torch.as_tensor(edge_prob).float()",
+        )
+    edges = edge_index.size(1)
+    if prob.shape != (edges,):
+        raise GraphError(
+            f"edge_prob has shape {tuple(prob.shape)}, but there are {edges} links",
+            f"give one probability for each column of edge_index: shape ({edges},)",
+        )
+    check_device("edge_prob", prob, edge_index)
+    bad = ~((prob > 0) & (prob <= 1))
+    if bad.any():
+        edge = first(bad)[0]
+        raise GraphError(
+            f"edge_prob[{edge}] is {prob[edge].item()}, outside (0, 1]",
+            "give each link its probability, and drop those that cannot exist",
+        )
+
+
+def _check_agreement(
+    prob: Tensor,  # [edges]
+    edge_index: Tensor,  # [2, edges]
+    *,
+    nodes: int,
+) -> None:
+    pair = edge_index[0] * nodes + edge_index[1]  # [edges]
+    order = pair.argsort(stable=True)
+    bad = (pair[order].diff() == 0) & (prob[order].diff() != 0)
+    if bad.any():
+        one, two = order[first(bad)[0] :][:2].tolist()
+        raise GraphError(
+            f"the link {tuple(edge_index[:, one].tolist())} is listed twice with different "
+            f"probabilities: edge_prob[{one}] is {prob[one].item():.4g}, "
+            f"edge_prob[{two}] is {prob[two].item():.4g}",
+            "keep one of the two",
+        )

@@ -1,0 +1,34 @@
+"""Rules: how mean and variance pass through one layer.
+
+Importing this package registers all rules.
+"""
+
+from varigraph.moments import (
+    activations,
+    arithmetic,
+    convolutions,
+    dropout,
+    linear,
+    maximum,
+    normalisation,
+    reductions,
+    shapes,
+    softmax,
+)
+from varigraph.moments.conversion import converted, uncovered
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.propagation import Propagation, propagating
+from varigraph.moments.registry import implements
+from varigraph.moments.standin import StandIn
+
+__all__ = [
+    "Gaussian",
+    "LinkProbabilities",
+    "Propagation",
+    "StandIn",
+    "converted",
+    "implements",
+    "propagating",
+    "uncovered",
+]

@@ -1,0 +1,108 @@
+"""Sums, differences, products and quotients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.linear import certain
+from varigraph.moments.registry import implements
+
+Value = Gaussian | Tensor | float
+
+
+@implements(
+    "add",
+    exactness="exact for independent inputs",
+    note="a residual sum x + f(x) is taken as a sum of independent parts; x + x is exact",
+)
+def add(x: Value, other: Value, *, alpha: float = 1) -> Gaussian:
+    r"""Moments of :math:`x + \alpha y`.
+
+    .. math::
+        E = \mu_x + \alpha \mu_y \qquad V = \sigma_x^2 + \alpha^2 \sigma_y^2
+    """
+    if x is other:  # one and the same noise: it adds up before it is squared
+        return mul(x, 1 + alpha)
+    mean = mean_of(x) + alpha * mean_of(other)
+    var = var_of(x) + alpha**2 * var_of(other)
+    return Gaussian(mean, var.expand_as(mean))
+
+
+@implements("sub", "subtract", exactness="exact for independent inputs")
+def sub(x: Value, other: Value, *, alpha: float = 1) -> Gaussian:
+    r"""Moments of :math:`x - \alpha y`, by :func:`add`."""
+    return add(x, other, alpha=-alpha)
+
+
+@implements("mul", "multiply", exactness="exact for independent inputs")
+def mul(x: Value, other: Value) -> Gaussian:
+    r"""Moments of a product of independent factors.
+
+    .. math::
+        E = \mu_x \mu_y \qquad
+        V = \sigma_x^2 \sigma_y^2 + \mu_x^2 \sigma_y^2 + \mu_y^2 \sigma_x^2
+    """
+    if x is other and isinstance(x, Gaussian):
+        return square(x)
+    a, b = mean_of(x), mean_of(other)
+    if not isinstance(other, Gaussian):
+        var = var_of(x) * b * b
+    elif not isinstance(x, Gaussian):
+        var = other.var * a * a
+    else:
+        var = x.var * other.var + a.square() * other.var + b.square() * x.var
+    return Gaussian(a * b, var)
+
+
+@implements("div", "divide", "true_divide", exactness="exact for independent inputs")
+def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Gaussian:
+    r"""Moments of :math:`x / c` for a certain divisor."""
+    certain(other, of="division, for the divisor")
+    if rounding_mode is not None:
+        raise MissingRuleError("division with rounding has no moment rule", "divide without it")
+    return mul(x, 1 / mean_of(other))
+
+
+@implements("neg", "negative", exactness="exact")
+def neg(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`-x`."""
+    return Gaussian(-x.mean, x.var)
+
+
+@implements("square", exactness="exact", note="for a Gaussian input")
+def square(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`x^2` for Gaussian :math:`x`.
+
+    .. math::
+        E = \mu^2 + \sigma^2 \qquad V = 4 \mu^2 \sigma^2 + 2 \sigma^4
+    """
+    power = x.mean.square()
+    return Gaussian(power + x.var, 4 * power * x.var + 2 * x.var.square())
+
+
+@implements("pow", exactness="exact", note="exponents 1 and 2, for a Gaussian input")
+def power(x: Gaussian, exponent: float) -> Gaussian:
+    r"""Moments of :math:`x^1` and :math:`x^2`."""
+    if exponent == 2:
+        return square(x)
+    if exponent == 1:
+        return x
+    raise MissingRuleError(
+        f"no moment rule for x ** {exponent}",
+        "use an activation that has a rule, or write one for the layer: @implements(YourLayer)",
+    )
+
+
+def mean_of(x: Value) -> Any:
+    """Mean of a Gaussian; a certain value is its own mean."""
+    return x.mean if isinstance(x, Gaussian) else x
+
+
+def var_of(x: Value) -> Tensor:
+    """Variance of a Gaussian; a certain value has none."""
+    return x.var if isinstance(x, Gaussian) else torch.zeros(())

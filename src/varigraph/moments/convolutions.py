@@ -1,0 +1,218 @@
+"""Message-passing layers of torch_geometric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch_geometric import nn as gnn
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from varigraph.errors import MissingRuleError, ModelError
+from varigraph.moments.activations import relu
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.linear import linear
+from varigraph.moments.maximum import group_max
+from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
+from varigraph.moments.normalisation import normalize
+from varigraph.moments.propagation import current
+from varigraph.moments.registry import Exactness, implements
+
+INDEPENDENT: Exactness = "exact for independent inputs"
+HOPS = "exact for one hop; neighbours are taken as independent after each"
+
+
+@implements(gnn.SAGEConv, exactness=INDEPENDENT, note="aggr mean, sum, max; coins with max approximate")
+def sage_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = None) -> Gaussian:
+    r"""Theorem 1: moments of :math:`C x_u + A \frac{1}{n} \sum_{v \in N(u)} p_{uv} x_v`."""
+    _one_kind_of_node(layer, x, size)
+    messages = relu(layer.lin(x)) if layer.project else x
+    root = layer.lin_r if layer.root_weight else None
+    out = _self_and_neighbours(layer, x, messages, edge_index, None, layer.lin_l, root)
+    return normalize(out, dim=-1) if layer.normalize else out
+
+
+@implements(gnn.GraphConv, exactness=INDEPENDENT, note="aggr sum, mean, max; coins with max approximate")
+def graph_conv(
+    layer: nn.Module,
+    x: Gaussian,
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,
+    size: Any = None,
+) -> Gaussian:
+    r"""Moments of :math:`C x_u + A \sum_{v \in N(u)} w_{uv} x_v`."""
+    _one_kind_of_node(layer, x, size)
+    return _self_and_neighbours(
+        layer, x, x, edge_index, edge_weight, layer.lin_rel, layer.lin_root
+    )
+
+
+@implements(gnn.GCNConv, exactness=INDEPENDENT)
+def gcn_conv(
+    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Gaussian:
+    r"""Moments of :math:`\sum_v \hat A_{uv} W x_v + b`; degrees are those of the observed graph."""
+    _one_kind_of_node(layer, x)
+    summed = _normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x))
+    return summed if layer.bias is None else Gaussian(summed.mean + layer.bias, summed.var)
+
+
+@implements(gnn.SGConv, exactness="approximate", note=HOPS)
+def sg_conv(
+    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Gaussian:
+    r"""Moments of :math:`\hat A^K x W + b`. The map goes first: the order does not matter."""
+    _one_kind_of_node(layer, x)
+    neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
+    for _ in range(layer.K):
+        hidden = neighbours.sum(hidden)
+    return Gaussian(hidden.mean + layer.lin.bias, hidden.var) if layer.lin.bias is not None else hidden
+
+
+@implements(gnn.APPNP, exactness="approximate", note=HOPS)
+def appnp(
+    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+) -> Gaussian:
+    r"""Moments of K steps :math:`h \leftarrow (1 - \alpha) \hat A h + \alpha x`.
+
+    The covariance c of a node's h with its own x is carried along: :math:`\hat A` has loops.
+    """
+    _one_kind_of_node(layer, x)
+    if layer.dropout > 0 and layer.training:
+        raise ModelError(
+            f"APPNP(dropout={layer.dropout}) drops links at prediction time, which has no rule",
+            "set layer.dropout = 0, or leave the weights out with samples=0",
+        )
+    neighbours, far, near = _normalised(layer, x, edge_index, edge_weight), 1 - layer.alpha, layer.alpha
+    loops = 0 if neighbours.loops is None else neighbours.loops
+    hidden, shared = x, x.var
+    for _ in range(layer.K):
+        summed, shared = neighbours.sum(hidden), loops * shared
+        var = far**2 * summed.var + near**2 * x.var + 2 * far * near * shared
+        hidden = Gaussian(far * summed.mean + near * x.mean, var)
+        shared = far * shared + near * x.var
+    return hidden
+
+
+@implements(gnn.GINConv, exactness=INDEPENDENT, note="up to the first linear map of its network")
+def gin_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = None) -> Any:
+    r"""Moments of :math:`f((1 + \epsilon) x_u + \sum_{v \in N(u)} x_v)`."""
+    _one_kind_of_node(layer, x, size)
+    neighbours = _incoming(layer, x, edge_index, None)
+    if _aggregation(layer) == "max":
+        raise MissingRuleError(
+            "GINConv(aggr='max') has no moment rule", "use aggr='sum' or 'mean', or write a rule"
+        )
+    return layer.nn(NeighbourSum(neighbours.with_self(1 + layer.eps), x))
+
+
+def _self_and_neighbours(
+    layer: nn.Module,
+    x: Gaussian,  # [nodes, features]
+    messages: Gaussian,  # [nodes, features]
+    edge_index: Tensor,
+    edge_weight: Tensor | None,
+    of_neighbours: nn.Module,
+    of_self: nn.Module | None,
+) -> Gaussian:
+    r"""Moments of :math:`C x_u + A \sum_v S_{uv} x_v + b`.
+
+    A self-loop brings the node's own noise in twice: :math:`2 E[S_{uu}] (C \circ A) \sigma_u^2`.
+    """
+    neighbours = _incoming(layer, x, edge_index, edge_weight)
+    largest = _aggregation(layer) == "max"
+    summed = _largest(neighbours, messages) if largest else NeighbourSum(neighbours, messages)
+    out = linear(summed, of_neighbours.weight, of_neighbours.bias)
+    if of_self is None:
+        return out
+    own = linear(x, of_self.weight, of_self.bias)
+    var = out.var + own.var
+    if neighbours.loops is not None and not largest and messages is x:
+        both = F.linear(x.var, of_self.weight * of_neighbours.weight)
+        var = (var + 2 * neighbours.loops * both).clamp_min(0)
+    return Gaussian(out.mean + own.mean, var)
+
+
+def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]
+    """Moments of the largest message of each feature."""
+    weight, source = neighbours.weight[:, None], neighbours.source
+    messages = Gaussian(weight * x.mean[source], weight.square() * x.var[source])
+    return group_max(
+        messages, neighbours.target, groups=neighbours.nodes, prob=neighbours.prob
+    )
+
+
+def _incoming(
+    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+) -> Neighbours:
+    """The layer's neighbours, weighted as its aggregation asks."""
+    average, propagation = _aggregation(layer) == "mean", current()
+
+    def build() -> Neighbours:
+        return neighbours_of(
+            edge_index,
+            edge_weight,
+            len(x),
+            dtype=x.mean.dtype,
+            flow=layer.flow,
+            average=average,
+            links=propagation.links,
+        )
+
+    return _prepared(build, edge_index, edge_weight, layer.flow, average, len(x))
+
+
+def _normalised(
+    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+) -> Neighbours:
+    """The layer's neighbours with GCN's symmetric normalisation, self-loops included.
+
+    What the layer may have cached in training is left alone: it belongs to the training graph.
+    """
+    loops, links = layer.add_self_loops, current().links
+    improved, normalize = getattr(layer, "improved", False), getattr(layer, "normalize", True)
+
+    def build() -> Neighbours:
+        index, weight = as_edge_index(edge_index, edge_weight, layer.flow)
+        if normalize:
+            index, weight = gcn_norm(
+                index, weight, len(x), improved, loops, layer.flow, x.mean.dtype
+            )
+        return neighbours_of(
+            index,
+            weight,
+            len(x),
+            dtype=x.mean.dtype,
+            flow=layer.flow,
+            links=links,
+            certain_loops=loops and normalize,
+        )
+
+    return _prepared(
+        build, edge_index, edge_weight, layer.flow, improved, loops, normalize, len(x)
+    )
+
+
+def _prepared(build: Callable[[], Neighbours], *origin: Any) -> Neighbours:
+    neighbours: Neighbours = current().prepare(build, build.__qualname__, *origin)
+    return neighbours
+
+
+def _aggregation(layer: nn.Module) -> str:
+    names = {gnn.MeanAggregation: "mean", gnn.SumAggregation: "sum", gnn.MaxAggregation: "max"}
+    if type(layer.aggr_module) not in names:
+        raise MissingRuleError(
+            f"{type(layer).__name__}(aggr={layer.aggr!r}) has no moment rule",
+            "use aggr='mean', 'sum' or 'max'",
+        )
+    return names[type(layer.aggr_module)]
+
+
+def _one_kind_of_node(layer: nn.Module, x: Any, size: Any = None) -> None:
+    if not isinstance(x, Gaussian) or size is not None:
+        raise ModelError(
+            f"{type(layer).__name__} was called with separate source and target nodes",
+            "only graphs with one kind of node are covered: call it with one x and no size",
+        )

@@ -1,0 +1,197 @@
+"""Sums over neighbours with weights that may be random."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
+
+from varigraph.errors import ModelError
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.sparse import Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    r"""The random sum :math:`y_u = \sum_v S_{uv} x_v`, one entry for every pair of neighbours.
+
+    A coin :math:`z` with chance :math:`p` on a message of weight :math:`w` is :math:`S = z w`:
+    :math:`E[S] = p w`, :math:`E[S^2] = p w^2`, :math:`Var[S] = p (1 - p) w^2`. Links listed more
+    than once carry the same message, so their weights are added before they are squared.
+
+    Args:
+        target: node that receives, sorted, ``[pairs]``.
+        source: node that sends, ``[pairs]``.
+        weight: weight of the message, ``[pairs]``.
+        prob: chance that it is sent, ``[pairs]``, or None where all links are certain.
+        nodes: number of nodes.
+    """
+
+    target: Tensor
+    source: Tensor
+    weight: Tensor
+    prob: Tensor | None
+    nodes: int
+
+    def sum(self, x: Gaussian) -> Gaussian:  # [nodes, features] -> [nodes, features]
+        r"""Moments of the sum for independent neighbours.
+
+        .. math::
+            E[y_u] = \sum_v E[S_{uv}] \mu_v \qquad
+            V[y_u] = \sum_v E[S_{uv}^2] \sigma_v^2 + Var[S_{uv}] \mu_v^2
+
+        One coin moves all features of a message at once: sum AFTER the linear map that follows
+        (:class:`NeighbourSum`), or their correlation is lost.
+        """
+        mean, var = self._expected @ x.mean, self._square @ x.var
+        return Gaussian(mean, var if self._coin is None else var + self._coin @ x.mean.square())
+
+    @cached_property
+    def loops(self) -> Tensor | None:
+        """Expected weight of each node's message to itself, ``[nodes, 1]``; None without loops."""
+        loop = self.source == self.target
+        if not bool(loop.any()):
+            return None
+        weight = self.weight.new_zeros(self.nodes, 1)
+        weight[self.target[loop], 0] = self._expected.values[loop]
+        return weight
+
+    @cached_property
+    def _expected(self) -> Sparse:
+        return self._matrix(self.weight if self.prob is None else self.weight * self.prob)
+
+    @cached_property
+    def _square(self) -> Sparse:
+        square = self.weight.square()
+        return self._matrix(square if self.prob is None else square * self.prob)
+
+    @cached_property
+    def _coin(self) -> Sparse | None:
+        if self.prob is None:
+            return None
+        return self._matrix(self.weight.square() * self.prob * (1 - self.prob))
+
+    def _matrix(self, values: Tensor) -> Sparse:
+        return Sparse(self.target, self.source, values, (self.nodes, self.nodes))
+
+    def with_self(self, weight: Tensor) -> Neighbours:
+        """The same sum with the node itself in it, for certain.
+
+        A loop that the data lists, with its chance, stays a message of its own: where there is
+        one, its coin and the certain part are merged into moments that no single coin has.
+        """
+        own = torch.arange(self.nodes, device=self.target.device)
+        if self.prob is not None and self.loops is not None:
+            raise ModelError(
+                "a layer adds each node to its own sum, and the graph has uncertain self-loops",
+                "drop the self-loops: torch_geometric.utils.remove_self_loops",
+            )
+        prob = None if self.prob is None else torch.cat([self.prob, self.prob.new_ones(self.nodes)])
+        return merged(
+            torch.cat([self.target, own]),
+            torch.cat([self.source, own]),
+            torch.cat([self.weight, weight.expand(self.nodes).to(self.weight)]),
+            prob,
+            self.nodes,
+        )
+
+
+class NeighbourSum(Gaussian):
+    """A neighbour sum that waits for the linear map behind it.
+
+    ``W (sum S x) = sum S (W x)``: mapping the messages first keeps the correlation between the
+    features that one coin moves, and is less work where the map narrows.
+    """
+
+    def __init__(self, neighbours: Neighbours, x: Gaussian) -> None:
+        self.__dict__.update(neighbours=neighbours, x=x)
+
+    @cached_property
+    def _moments(self) -> Gaussian:
+        return self.neighbours.sum(self.x)
+
+    @property
+    def mean(self) -> Tensor:  # type: ignore[override]
+        """Mean of the sum, without a map."""
+        return self._moments.mean
+
+    @property
+    def var(self) -> Tensor:  # type: ignore[override]
+        """Variance of the sum, without a map."""
+        return self._moments.var
+
+
+def neighbours_of(
+    edge_index: Tensor,  # [2, edges], EdgeIndex, or a sparse adjacency [targets, sources]
+    weight: Tensor | None,  # [edges]
+    nodes: int,
+    *,
+    dtype: torch.dtype,
+    flow: str = "source_to_target",
+    average: bool = False,
+    links: LinkProbabilities | None = None,
+    certain_loops: bool = False,
+) -> Neighbours:
+    """Neighbours as a message-passing layer sees them.
+
+    Args:
+        edge_index: the links, in any form that torch_geometric takes.
+        weight: weights of the messages, all 1 by default.
+        nodes: number of nodes.
+        dtype: number type of the weights.
+        flow: the layer's direction of flow.
+        average: divide by the number of neighbours in the observed graph.
+        links: chances of the links.
+        certain_loops: self-loops are the layer's own, whatever the data says about them.
+    """
+    (first, second), weight = as_edge_index(edge_index, weight, flow)
+    weight = torch.ones_like(first, dtype=dtype) if weight is None else weight.to(dtype)
+    source, target = (first, second) if flow == "source_to_target" else (second, first)
+    if average:
+        weight = weight / torch.bincount(target, minlength=nodes).clamp(min=1)[target]
+    prob = None
+    if links is not None:
+        prob = links.of(first, second, nodes).to(dtype)
+        prob = torch.where(first == second, 1.0, prob) if certain_loops else prob
+        if links.reading == "weight":
+            weight, prob = weight * prob, None
+    return merged(target, source, weight, prob, nodes)
+
+
+def as_edge_index(
+    edge_index: Tensor, weight: Tensor | None, flow: str
+) -> tuple[Tensor, Tensor | None]:
+    """Any adjacency of torch_geometric as plain ``[2, edges]`` and weights."""
+    if isinstance(edge_index, EdgeIndex):
+        return edge_index.as_tensor(), weight
+    if not isinstance(edge_index, Tensor):
+        raise ModelError(
+            f"a layer was given its links as {type(edge_index).__name__}",
+            "give them as edge_index [2, edges], an EdgeIndex or a torch sparse tensor",
+        )
+    if not is_torch_sparse_tensor(edge_index):
+        return edge_index, weight
+    if flow != "source_to_target":
+        raise ModelError(
+            "a layer with flow='target_to_source' was given a sparse adjacency",
+            "transpose the adjacency and leave the flow as it is, as torch_geometric asks",
+        )
+    (target, source), values = to_edge_index(edge_index)
+    return torch.stack([source, target]), values
+
+
+def merged(
+    target: Tensor, source: Tensor, weight: Tensor, prob: Tensor | None, nodes: int
+) -> Neighbours:
+    """One entry per pair of nodes, sorted by target; weights of repeated links are added."""
+    keys, pair = torch.unique(target * nodes + source, return_inverse=True)
+    total = weight.new_zeros(len(keys)).index_add_(0, pair, weight)
+    if prob is not None:
+        # Repeated links share one coin: check_graph has seen to it that their chances agree.
+        prob = prob.new_zeros(len(keys)).index_copy_(0, pair, prob)
+    return Neighbours(keys // nodes, keys % nodes, total, prob, nodes)

@@ -1,0 +1,67 @@
+"""Operations that only move numbers about: mean and variance move alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.registry import implements, spellings
+from varigraph.moments.softmax import Logits
+
+MOVES = (
+    "__getitem__ index_select select narrow gather take_along_dim split chunk unbind view reshape"
+    " view_as reshape_as flatten unflatten squeeze unsqueeze transpose t permute movedim expand"
+    " expand_as contiguous clone detach to float double half cpu cuda flip roll type_as"
+).split()
+
+
+def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a function that moves numbers about: apply it to mean and variance."""
+
+    def move(x: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(a.mean if isinstance(a, Gaussian) else a for a in args)  # expand_as(x)
+        if not isinstance(x, Gaussian):
+            return function(x, *args, **kwargs)
+        mean, var = function(x.mean, *args, **kwargs), function(x.var, *args, **kwargs)
+        if isinstance(mean, Tensor):
+            return _of_kind(x, mean, var)
+        return tuple(_of_kind(x, m, v) for m, v in zip(mean, var, strict=True))
+
+    move.__qualname__ = function.__name__
+    return move
+
+
+def _of_kind(x: Gaussian, mean: Tensor, var: Tensor) -> Gaussian:
+    return Logits(mean, var) if isinstance(x, Logits) else Gaussian(mean, var)
+
+
+for _name in MOVES:
+    for _function in spellings(_name):
+        implements(
+            _function,
+            exactness="exact",
+            modules=[nn.Identity, nn.Flatten, nn.Sequential, nn.ModuleList, nn.ModuleDict],
+        )(moves_alike(_function))
+
+
+@implements("cat", "concat", "concatenate", exactness="exact")
+def cat(tensors: Sequence[Gaussian | Tensor], dim: int = 0) -> Gaussian:
+    """Moments side by side; certain parts have variance zero."""
+    return _joined(torch.cat, tensors, dim)
+
+
+@implements("stack", exactness="exact")
+def stack(tensors: Sequence[Gaussian | Tensor], dim: int = 0) -> Gaussian:
+    """Moments stacked along a new axis; certain parts have variance zero."""
+    return _joined(torch.stack, tensors, dim)
+
+
+def _joined(
+    join: Callable[..., Tensor], tensors: Sequence[Gaussian | Tensor], dim: int
+) -> Gaussian:
+    parts = [t if isinstance(t, Gaussian) else Gaussian.certain(t) for t in tensors]
+    return Gaussian(join([p.mean for p in parts], dim), join([p.var for p in parts], dim))

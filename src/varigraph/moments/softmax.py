@@ -1,0 +1,100 @@
+"""From uncertain logits to uncertain class probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.registry import implements
+
+#: Points over all masks together: few per mask are enough where many masks are averaged.
+TOTAL_POINTS = 1024
+FEWEST_POINTS, MOST_POINTS = 16, 256
+
+
+class Logits(Gaussian):
+    """What stood before the last softmax of a network.
+
+    A softmax forgets a common shift of its logits, so ``log_softmax`` as a last step changes no
+    probability: the logits are kept, and integrated over once all of their moments are known.
+    """
+
+
+LAST_STEP = "as the last step of a network; class probabilities are integrated over the logits"
+
+
+@implements(F.log_softmax, torch.log_softmax, Tensor.log_softmax, exactness="exact",
+            modules=[nn.LogSoftmax], note=LAST_STEP)  # fmt: skip
+def log_softmax(x: Gaussian, dim: int | None = None, **_: Any) -> Logits:
+    """The logits themselves: their softmax is the softmax of the log-softmax."""
+    return _last(x, dim)
+
+
+@implements(F.softmax, torch.softmax, Tensor.softmax, exactness="exact",
+            modules=[nn.Softmax], note=LAST_STEP)  # fmt: skip
+def softmax(x: Gaussian, dim: int | None = None, **_: Any) -> Logits:
+    """The logits themselves: the softmax is integrated over them at the end of the pass."""
+    return _last(x, dim)
+
+
+def _last(x: Gaussian, dim: int | None) -> Logits:
+    if dim not in (-1, x.mean.dim() - 1):
+        raise MissingRuleError(
+            f"softmax over dim={dim} of a {x.mean.dim()}-dimensional tensor has no rule",
+            "the classes must be the last axis: softmax(x, dim=-1)",
+        )
+    return Logits(x.mean, x.var)
+
+
+def passes_logits(function: Callable[..., Any]) -> bool:
+    """Whether a function may be applied to the result of a softmax: picking rows, no arithmetic."""
+    return function in (Tensor.__getitem__, torch.index_select, Tensor.index_select)
+
+
+def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classes]
+    r"""Point sets that stand for a standard normal in as many dimensions as there are classes.
+
+    Sobol points through :math:`\Phi^{-1}`, mirrored, so that odd moments vanish, and whitened, so
+    that each set has exactly the identity for its covariance wherever it has points enough:
+    the result is then exact where the softmax is nearly linear over the spread of the logits.
+    """
+    points = min(max(TOTAL_POINTS // masks, FEWEST_POINTS, 2 * classes + 2), MOST_POINTS)
+    half = (points + 1) // 2
+    engine = torch.quasirandom.SobolEngine(classes, scramble=True, seed=0)
+    uniform = engine.draw(masks * half, dtype=torch.float64).clamp(1e-9, 1 - 1e-9)
+    draws = torch.special.ndtri(uniform).view(masks, half, classes)
+    covariance = draws.mT @ draws / half  # the mirrored half has the same
+    if half > classes:
+        root = torch.linalg.cholesky(covariance)
+        draws = torch.linalg.solve_triangular(root, draws.mT, upper=False).mT
+    else:
+        draws = draws / covariance.diagonal(dim1=-2, dim2=-1).sqrt()[:, None]
+    return torch.cat([draws, -draws], dim=1)
+
+
+def class_probabilities(logits: Gaussian, points: Tensor) -> Gaussian:
+    r"""Moments of :math:`\mathrm{softmax}(\mu + \sigma \circ z)` over a set of points z.
+
+    Args:
+        logits: ``[masks, nodes, classes]``.
+        points: ``[masks, points, classes]``, from :func:`normal_points`.
+
+    The result is the mean and variance of actual probability vectors. So, for any input, the means
+    add up to 1 and no variance exceeds :math:`m (1 - m)`.
+    """
+    if not bool(logits.var.any()):
+        return Gaussian.certain(logits.mean.softmax(-1))
+    std, points = logits.var.sqrt(), points.to(logits.mean)
+    mean, scatter = torch.zeros_like(std), torch.zeros_like(std)
+    for count in range(points.shape[1]):
+        probability = (logits.mean + std * points[:, count, None]).softmax(-1)
+        change = probability - mean
+        mean = mean + change / (count + 1)
+        scatter = scatter + change * (probability - mean)
+    return Gaussian(mean, scatter / points.shape[1])

@@ -1,0 +1,74 @@
+"""A sparse matrix that multiplies node features, differentiable and batched over samples."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A tensor in compressed rows, without torch's notice that these are in beta."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(start, columns, values, shape, check_invariants=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A sparse matrix in compressed rows.
+
+    Args:
+        rows: row of each entry, sorted, ``[entries]``.
+        columns: column of each entry, ``[entries]``.
+        values: the entries, ``[entries]``.
+        shape: numbers of rows and columns.
+    """
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    shape: tuple[int, int]
+
+    @cached_property
+    def csr(self) -> Tensor:
+        """The matrix as torch's product wants it."""
+        counts = torch.bincount(self.rows, minlength=self.shape[0])
+        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return csr_tensor(start, self.columns, self.values, self.shape)
+
+    @cached_property
+    def transpose(self) -> Sparse:
+        """Rows and columns exchanged."""
+        order = self.columns.argsort(stable=True)
+        swapped = self.columns[order], self.rows[order], self.values[order]
+        return Sparse(*swapped, (self.shape[1], self.shape[0]))
+
+    def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
+        return _Product.apply(self, x)  # type: ignore[no-any-return,no-untyped-call]
+
+
+class _Product(torch.autograd.Function):
+    """``matrix @ x``. torch has no rule for a batch of right-hand sides: they become columns."""
+
+    @staticmethod
+    def forward(matrix: Sparse, x: Tensor) -> Tensor:
+        return matrix.csr @ x.contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.matrix = inputs[0]
+
+    @staticmethod
+    def backward(ctx: Any, *grad: Tensor) -> tuple[None, Tensor]:
+        return None, ctx.matrix.transpose @ grad[0]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, int], matrix: Sparse, x: Tensor) -> tuple[Tensor, int]:
+        columns = x.movedim(in_dims[1], 1)  # [nodes, samples, features]
+        product = matrix @ columns.flatten(1)
+        return product.unflatten(1, columns.shape[1:]), 1

@@ -1,0 +1,79 @@
+"""Dropout masks that depend on the seed, the sample and the place, and on nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from varigraph.errors import ModelError
+from varigraph.moments import Gaussian
+
+#: Draws are keyed by their source as well, so that other sources can have streams of their own.
+WEIGHTS = 1
+LEVELS = 2**16
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the network where dropout acts: the shape it meets and its rate."""
+
+    shape: torch.Size
+    rate: float
+
+
+@dataclass
+class Sites:
+    """Finds out where dropout acts, and leaves the values as they are."""
+
+    found: list[Site] = field(default_factory=list)
+
+    def __call__(self, x: Gaussian, rate: float) -> Gaussian:
+        self.found.append(Site(x.mean.shape, rate))
+        return x
+
+
+class Masks:
+    """Applies given masks, one after the other, to the values that meet dropout."""
+
+    def __init__(self, masks: Sequence[Tensor]) -> None:
+        self.left = list(masks)
+
+    def __call__(self, x: Gaussian, rate: float) -> Gaussian:
+        if not self.left or self.left[0].shape != x.mean.shape:
+            raise ModelError(
+                "the model met dropout in another order or shape than in its first pass",
+                "let the forward take the same way every time",
+            )
+        mask = self.left.pop(0)
+        return Gaussian(x.mean * mask, x.var * mask.square())
+
+
+def draw_masks(site: Site, place: int, samples: range, *, seed: int) -> Tensor:
+    r"""Scaled masks, 0 with the rate of the site and :math:`1 / (1 - r)` else.
+
+    Philox is a counter-based generator: each mask is read at the counter (place, sample, source)
+    under the key ``seed``, so that it is the same however the samples are grouped, and on any
+    device. Rates are rounded to 1 / 65,536, the scale with them: the mean of a mask is exactly 1.
+
+    Args:
+        site: where the mask acts.
+        place: number of the site in the order of the forward.
+        samples: which samples to draw for.
+        seed: key of the generator.
+
+    Returns:
+        ``[samples, *shape]`` in float32.
+    """
+    size = site.shape.numel()
+    dropped = round(site.rate * LEVELS)
+    masks = torch.empty((len(samples), size), dtype=torch.bool)
+    for row, sample in enumerate(samples):
+        stream = np.random.Philox(key=seed, counter=[0, place, sample, WEIGHTS])
+        levels = stream.random_raw(-(-size // 4)).view(np.uint16)[:size]
+        masks[row] = torch.from_numpy(levels >= dropped)
+    scale = LEVELS / max(LEVELS - dropped, 1)
+    return (masks * scale).view(len(samples), *site.shape)

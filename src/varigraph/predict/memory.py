@@ -1,0 +1,22 @@
+"""Amounts of memory."""
+
+from __future__ import annotations
+
+import re
+
+from varigraph.errors import OptionError
+
+UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def as_bytes(amount: int | str) -> int:
+    """Number of bytes in an amount such as ``"2GiB"``.
+
+    Example:
+        >>> as_bytes("2GiB"), as_bytes("500 MB"), as_bytes(4096)
+        (2147483648, 500000000, 4096)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B|)\s*", str(amount))
+    if match is None or float(match[1]) <= 0:
+        raise OptionError(f"memory={amount!r} is not an amount of memory", 'write memory="2GiB"')
+    return int(float(match[1]) * UNITS[match[2]])

@@ -1,0 +1,160 @@
+"""``vg.predict``: error bars for a trained network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from varigraph.data import check_graph, feature_variance
+from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.moments import Gaussian, LinkProbabilities, StandIn, converted
+from varigraph.moments.links import Reading
+from varigraph.predict.diagonal import diagonal
+from varigraph.predict.injection import injected
+from varigraph.predict.memory import as_bytes
+from varigraph.predict.passes import Passes
+from varigraph.predict.prediction import Prediction, Task
+
+Method = Literal["diagonal"]
+Forward = Callable[[nn.Module, Any, Data], Any]
+
+
+def predict(
+    model: nn.Module,
+    data: Data,
+    *,
+    method: Method = "diagonal",
+    links: Reading = "bernoulli",
+    samples: int = 100,
+    seed: int = 0,
+    task: Task = "classification",
+    nodes: Tensor | Sequence[int] | None = None,
+    forward: Forward | None = None,
+    dropout: float | None = None,
+    memory: int | str = "1GiB",
+) -> Prediction:
+    r"""Mean and variance of a trained network's answer for every node.
+
+    .. math::
+        \text{total} = \frac{1}{T} \sum_t v_t + \frac{1}{T} \sum_t (m_t - \bar m)^2
+
+    with the mean :math:`m_t` and variance :math:`v_t` of the answer under the t-th dropout mask.
+    The model is neither retrained nor rewritten, and is as before afterwards.
+
+    Args:
+        model: any trained torch_geometric network whose layers have rules.
+        data: the graph. ``data.x_var`` is the variance of the noise in the features: a number,
+            ``[features]``, ``[nodes, 1]`` or ``[nodes, features]``. ``data.edge_prob`` is the
+            chance of each link to be real, ``[edges]``. Either may be missing.
+        method: ``"diagonal"``, the paper's closed form: all numbers taken as independent.
+        links: how ``edge_prob`` is read. ``"bernoulli"``: a coin per link, which removes the
+            message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
+        samples: number T of dropout masks; 0 takes the weights as certain.
+        seed: key of the masks. The same seed gives the same answer, whatever the memory.
+        task: ``"classification"`` (softmax over the model's logits) or ``"regression"``.
+        nodes: nodes to answer for, as indices or as a mask; all by default.
+        forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
+            is not what it wants.
+        dropout: rate of dropout to inject into a network that has none of its own.
+        memory: bound on the memory for masks that are run at once, such as ``"1GiB"``.
+
+    Returns:
+        A :class:`Prediction` with ``mean``, ``aleatoric``, ``epistemic``, ``total`` and ``logits``.
+
+    Raises:
+        GraphError: the graph, its noise or its link probabilities cannot be right.
+        MissingRuleError: layers of the model have no rule; all of them are named.
+        ModelError: model and graph do not fit together.
+        OptionError: an option has a value that makes no sense.
+
+    Example:
+        >>> import varigraph as vg
+        >>> graph = vg.load("cora")
+        >>> model = vg.paper_network(graph)  # or any trained network
+        >>> noisy = vg.add_noise(graph, percent=12, seed=0)
+        >>> vg.predict(model, noisy, samples=10).total.shape
+        torch.Size([2708, 7])
+    """
+    check_graph(data)
+    _check_options(method, samples, seed, task)
+    _check_model(model, data)
+    x = Gaussian(data.x, feature_variance(data))
+    run = _caller(model, data, forward)
+    with torch.no_grad(), converted(model, dropout_on=samples > 0), ExitStack() as stack:
+        if dropout is not None and samples > 0:
+            _refuse_second_dropout(Passes(run, x, None), dropout)
+            stack.enter_context(injected(model, dropout))
+        return diagonal(
+            Passes(run, x, _links(data, links)),
+            samples=samples,
+            seed=seed,
+            task=task,
+            nodes=_picked(nodes),
+            memory=as_bytes(memory),
+        )
+
+
+def _caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[StandIn], Any]:
+    if forward is not None:
+        return lambda x: forward(model, x, data)
+    adjacency = data.edge_index if data.edge_index is not None else data.adj_t
+    return lambda x: model(x, adjacency)
+
+
+def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
+    prob = data.get("edge_prob")
+    if prob is None:
+        return None
+    return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
+
+
+def _picked(nodes: Tensor | Sequence[int] | None) -> Tensor | None:
+    return None if nodes is None else torch.as_tensor(nodes)
+
+
+def _refuse_second_dropout(passes: Passes, rate: float) -> None:
+    passes.without_masks()
+    if passes.sites:
+        raise OptionError(
+            f"dropout={rate} is for networks without dropout; this one has its own, of rate "
+            f"{passes.sites[0].rate}",
+            "leave dropout= out",
+        )
+
+
+def _check_options(method: str, samples: int, seed: int, task: str) -> None:
+    if method not in get_args(Method):
+        raise OptionError(f"method={method!r} is unknown", f"one of {list(get_args(Method))}")
+    if task not in get_args(Task):
+        raise OptionError(f"task={task!r} is unknown", f"one of {list(get_args(Task))}")
+    if not isinstance(samples, int) or samples < 0:
+        raise OptionError(f"samples={samples!r} is not a number of masks", "samples=100, or 0")
+    if not isinstance(seed, int) or seed < 0:
+        raise OptionError(f"seed={seed!r} is not a seed", "give a whole number from 0 on")
+
+
+def _check_model(model: nn.Module, data: Data) -> None:
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"the model is a {type(model).__name__}", "give a torch.nn.Module that is trained"
+        )
+    for name, parameter in model.named_parameters():
+        if isinstance(parameter, nn.UninitializedParameter):
+            raise ModelError(
+                f"parameter {name} has no values yet", "run the model once, or load its weights"
+            )
+        if parameter.device != data.x.device:
+            raise ModelError(
+                f"parameter {name} is on {parameter.device}, data.x on {data.x.device}",
+                f"move the graph: data.to({str(parameter.device)!r})",
+            )
+        if parameter.is_floating_point() and parameter.dtype != data.x.dtype:
+            raise ModelError(
+                f"parameter {name} is {parameter.dtype}, data.x is {data.x.dtype}",
+                f"convert the features: data.x = data.x.to({parameter.dtype})",
+            )

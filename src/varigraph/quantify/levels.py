@@ -1,0 +1,84 @@
+"""What was measured at one level of noise, next to what was published for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from varigraph.quantify.scores import accuracy, cross_entropy, per_class_nll
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores of one prediction, averaged over nodes (and classes).
+
+    Args:
+        accuracy: share of nodes classified right, 0 to 1.
+        cross_entropy: prediction loss in nats.
+        per_class_nll: equation 14; ``None`` where no number has a variance.
+        total: mean variance of the class probabilities, aleatoric + epistemic.
+        aleatoric: the part due to noisy features and uncertain links.
+        epistemic: the part due to uncertain weights.
+    """
+
+    accuracy: float
+    cross_entropy: float
+    per_class_nll: float | None
+    total: float
+    aleatoric: float
+    epistemic: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """One row of a published table; ``None`` where the table has a dash."""
+
+    accuracy: float
+    cross_entropy: float
+    per_class_nll: float | None
+    total: float | None
+
+
+@dataclass(frozen=True)
+class Level:
+    """One row of a comparison.
+
+    Args:
+        noise: variance of the features, in per cent of their mean.
+        scores: what we measured.
+        published: the paper's figures for the same data and noise, where there are any.
+    """
+
+    noise: float
+    scores: Scores
+    published: Published | None = None
+
+
+Levels = Sequence[Level]
+
+
+def score(
+    mean: Tensor,  # [nodes, classes]
+    aleatoric: Tensor,  # [nodes, classes]
+    epistemic: Tensor,  # [nodes, classes]
+    labels: Tensor,  # [nodes]
+) -> Scores:
+    """All scores of one prediction.
+
+    Args:
+        mean: expected class probabilities of the nodes to score.
+        aleatoric: their variances due to the data.
+        epistemic: their variances due to the weights.
+        labels: true classes.
+    """
+    total = aleatoric + epistemic
+    return Scores(
+        accuracy=accuracy(mean, labels),
+        cross_entropy=cross_entropy(mean, labels),
+        per_class_nll=per_class_nll(mean, total, labels) if total.any() else None,
+        total=float(total.double().mean()),
+        aleatoric=float(aleatoric.double().mean()),
+        epistemic=float(epistemic.double().mean()),
+    )

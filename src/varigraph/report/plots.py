@@ -1,0 +1,90 @@
+"""Figures: each function takes the axes to draw on and returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from varigraph.quantify import Level
+
+Place = Literal["upper left", "lower left"]
+ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"
+
+
+def uncertainty_against_noise(results: Sequence[Level], ax: Axes | None = None) -> Axes:
+    """Mean variance of the class probabilities, its two parts stacked, against noise.
+
+    Args:
+        results: what was measured at each level of noise.
+        ax: where to draw; a new figure if left out.
+    """
+    ax = ax or _new_axes()
+    levels = sorted(results, key=lambda level: level.noise)
+    noise = [level.noise for level in levels]
+    epistemic = [level.scores.epistemic for level in levels]
+    total = [level.scores.total for level in levels]
+    ax.fill_between(noise, 0, epistemic, color=EPISTEMIC, label="epistemic: the weights")
+    ax.fill_between(noise, epistemic, total, color=ALEATORIC, label="aleatoric: the data")
+    ax.plot(noise, total, color=OURS, marker="o", markersize=4, linewidth=1, label="total")
+    ax.set_ylabel("variance of a class probability")
+    ax.set_ylim(0, 1.4 * max(total) or 1)  # headroom for the legend
+    return _finish(ax, noise, loc="upper left")
+
+
+def accuracy_against_noise(results: Sequence[Level], ax: Axes | None = None) -> Axes:
+    """Share of nodes classified right against noise, ours and the paper's.
+
+    Args:
+        results: what was measured and published at each level of noise.
+        ax: where to draw; a new figure if left out.
+    """
+    ax = ax or _new_axes()
+    levels = sorted(results, key=lambda level: level.noise)
+    noise = [level.noise for level in levels]
+    ours = [100 * level.scores.accuracy for level in levels]
+    paper = [(lv.noise, 100 * lv.published.accuracy) for lv in levels if lv.published]
+    ax.plot(noise, ours, color=OURS, marker="o", markersize=4, linewidth=1, label="ours")
+    if paper:
+        ax.plot(
+            *zip(*paper, strict=True),
+            color=PAPER,
+            marker="o",
+            markersize=4,
+            linewidth=1,
+            label="paper",
+        )
+    ax.set_ylabel("accuracy (%)")
+    ax.set_ylim(top=100)
+    return _finish(ax, noise, loc="lower left")
+
+
+def run_figure(results: Sequence[Level], *, title: str) -> Figure:
+    """Uncertainty and, beside it, accuracy.
+
+    Args:
+        results: what was measured and published at each level of noise.
+        title: what was run.
+    """
+    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    uncertainty_against_noise(results, left)
+    accuracy_against_noise(results, right)
+    figure.suptitle(title, fontsize=11)
+    return figure
+
+
+def _new_axes() -> Axes:
+    # A Figure of its own, not pyplot: drawing must not change a caller's current figure.
+    return Figure(figsize=(5, 3.6), layout="constrained").subplots()
+
+
+def _finish(ax: Axes, noise: Sequence[float], *, loc: Place) -> Axes:
+    ax.set_xlabel("noise variance (% of the mean feature)")
+    ax.set_xticks(noise, [f"{level:g}" for level in noise])
+    ax.spines[["top", "right"]].set_visible(False)
+    handles, labels = ax.get_legend_handles_labels()
+    ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=9, loc=loc)
+    return ax

@@ -1,0 +1,106 @@
+"""Measured next to published figures, one row per level of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from varigraph.quantify import Level
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HEADER = (
+    "noise",
+    "accuracy",
+    "paper",
+    "loss",
+    "paper",
+    "NLL",
+    "paper",
+    "variance",
+    "paper",
+    "aleatoric",
+    "epistemic",
+)
+_LEGEND = (
+    "noise: variance of the features in per cent of their mean; accuracy in per cent; loss: cross "
+    "entropy of the expected probabilities; NLL: equation 14, variances below 1e-6 count as 1e-6.",
+    "variance = aleatoric + epistemic, mean over test nodes and classes.",
+)
+_NONE = "–"
+
+
+def rows(levels: Sequence[Level]) -> list[tuple[str, ...]]:
+    """The cells of the table as text, in the order of :data:`HEADER`.
+
+    Args:
+        levels: what was measured and published at each level of noise.
+    """
+    return [_row(level) for level in levels]
+
+
+def markdown(levels: Sequence[Level], *, title: str, notes: Sequence[str] = ()) -> str:
+    """The table as a Markdown document.
+
+    Args:
+        levels: what was measured and published at each level of noise.
+        title: its heading.
+        notes: what a reader must know, one sentence each.
+    """
+    lines = [HEADER, ("---:",) * len(HEADER), *rows(levels)]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    remarks = "\n".join(f"- {note}" for note in (*_LEGEND, *notes))
+    return f"# {title}\n\n{table}\n\n{remarks}\n"
+
+
+def terminal(levels: Sequence[Level], *, title: str) -> Table:
+    """The table for a terminal of 80 columns, the paper's figures dimmed.
+
+    Args:
+        levels: what was measured and published at each level of noise.
+        title: its heading.
+    """
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - optional dependency
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    for name in HEADER:
+        short = {"aleatoric": "alea-\ntoric", "epistemic": "epis-\ntemic"}.get(name, name)
+        table.add_column(
+            short, justify="right", no_wrap=True, style="dim" if name == "paper" else ""
+        )
+    for row in rows(levels):
+        table.add_row(*row)
+    return table
+
+
+def _row(level: Level) -> tuple[str, ...]:
+    ours, paper = level.scores, level.published
+    return (
+        f"{level.noise:g} %",
+        f"{100 * ours.accuracy:.2f}",
+        f"{100 * paper.accuracy:.2f}" if paper else _NONE,
+        f"{ours.cross_entropy:.3f}",
+        _printed(paper.cross_entropy if paper else None),
+        _nll(ours.per_class_nll),
+        _printed(paper.per_class_nll if paper else None),
+        _variance(ours.total),
+        _printed(paper.total if paper else None),
+        _variance(ours.aleatoric),
+        _variance(ours.epistemic),
+    )
+
+
+def _nll(value: float | None) -> str:
+    if value is None:
+        return _NONE
+    return f"{value:.2f}" if abs(value) < 1000 else f"{value:.0e}"
+
+
+def _variance(value: float) -> str:
+    return f"{value:.4f}" if value >= 1e-3 else f"{value:.0e}" if value else "0"
+
+
+def _printed(value: float | None) -> str:
+    return _NONE if value is None else f"{value:g}"

@@ -1,0 +1,76 @@
+"""Everything that decides the result of a study."""
+
+from __future__ import annotations
+
+import math
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, get_args
+
+import torch
+import torch_geometric
+
+from varigraph.errors import OptionError
+from varigraph.moments.links import Reading
+
+NOISE = (0.0, 2.5, 5.0, 12.0)
+
+
+@dataclass(frozen=True)
+class Study:
+    """The options of a study, checked before any work starts.
+
+    Args:
+        dataset: name of the data set.
+        seed: of the split, the first weights, the training, the noise and the dropout masks.
+        samples: dropout masks per prediction.
+        noise: levels of noise, in per cent of the mean feature.
+        epochs: passes over the training nodes.
+        links: how the probability of a link is read.
+    """
+
+    dataset: str
+    seed: int = 0
+    samples: int = 100
+    noise: tuple[float, ...] = NOISE
+    epochs: int = 50
+    links: Reading = "bernoulli"
+
+    def __post_init__(self) -> None:
+        if self.samples < 0:
+            raise OptionError(f"samples is {self.samples}", "draw 0 masks or more: samples=100")
+        if self.epochs < 1:
+            raise OptionError(f"epochs is {self.epochs}", "train at least once: epochs=50")
+        if self.links not in get_args(Reading):
+            raise OptionError(
+                f"links is {self.links!r}", f"choose one of {', '.join(get_args(Reading))}"
+            )
+        if not self.noise or len(set(self.noise)) < len(self.noise):
+            raise OptionError(
+                f"noise is {self.noise}", f"give every level once, at least one: noise={NOISE}"
+            )
+        if not all(math.isfinite(level) and level >= 0 for level in self.noise):
+            raise OptionError(f"noise is {self.noise}", f"levels are percentages: noise={NOISE}")
+
+    def record(self) -> dict[str, Any]:
+        """The options and the versions of what computes them, as JSON has them."""
+        return {**asdict(self), "noise": list(self.noise), "versions": versions()}
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that can change a number."""
+    return {
+        "varigraph": own_version(),
+        "torch": str(torch.__version__),
+        "torch_geometric": str(torch_geometric.__version__),
+        "python": platform.python_version(),
+    }
+
+
+def own_version() -> str:
+    """Version of this package, as installed."""
+    try:
+        return version("varigraph")
+    except PackageNotFoundError:  # run from its sources
+        return "unknown"

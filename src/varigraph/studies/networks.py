@@ -1,0 +1,84 @@
+"""The network that the paper trained."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import SAGEConv
+
+from varigraph.errors import GraphError, OptionError
+
+
+class PaperNetwork(nn.Module):
+    r"""Two GraphSAGE layers, three dense layers, nothing but dropout between them.
+
+    .. math::
+        h_u' = C h_u + A \frac{1}{|N(u)|} \sum_{v \in N(u)} h_v + b
+        \quad (64, 32), \qquad
+        \text{logits} = W_3 W_2 W_1 h \quad (12, 8, \text{classes})
+
+    Activations are linear and every hidden representation goes through dropout, as in the paper.
+    The GraphSAGE weights start as in the library that it used (Glorot, gain √2, no bias).
+    torch_geometric's start is over three times smaller for the 1,433 features of Cora, and from
+    there the validation loss is smallest before the rarer classes are learnt.
+
+    Args:
+        features: numbers per node.
+        classes: number of classes.
+        dropout: share of each hidden representation dropped.
+    """
+
+    def __init__(self, features: int, classes: int, *, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.conv1 = SAGEConv(features, 64, aggr="mean")
+        self.conv2 = SAGEConv(64, 32, aggr="mean")
+        self.dense1 = nn.Linear(32, 12)
+        self.dense2 = nn.Linear(12, 8)
+        self.dense3 = nn.Linear(8, classes)
+        self.dropout = dropout
+        for conv in (self.conv1, self.conv2):
+            _start(conv)
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor
+    ) -> Tensor:  # [nodes, features] -> [.., classes]
+        """Logits of the classes."""
+        x = F.dropout(self.conv1(x, edge_index), p=self.dropout, training=self.training)
+        x = F.dropout(self.conv2(x, edge_index), p=self.dropout, training=self.training)
+        x = F.dropout(self.dense1(x), p=self.dropout, training=self.training)
+        x = F.dropout(self.dense2(x), p=self.dropout, training=self.training)
+        logits: Tensor = self.dense3(x)
+        return logits
+
+
+def _start(conv: SAGEConv) -> None:
+    for layer in (conv.lin_l, conv.lin_r):
+        nn.init.xavier_uniform_(layer.weight, gain=nn.init.calculate_gain("relu"))
+    nn.init.zeros_(conv.lin_l.bias)
+
+
+def paper_network(graph: Data, *, dropout: float = 0.1, seed: int = 0) -> PaperNetwork:
+    """The paper's network, untrained, of the right size for a graph.
+
+    Args:
+        graph: its ``x`` gives the number of features, its ``y`` the number of classes.
+        dropout: share of each hidden representation dropped.
+        seed: draws the first weights; torch's global generator is left alone.
+
+    Example:
+        >>> graph = Data(x=torch.zeros(4, 5), y=torch.tensor([0, 1, 2, 1]))
+        >>> paper_network(graph).dense3
+        Linear(in_features=8, out_features=3, bias=True)
+    """
+    if graph.x is None or graph.y is None:
+        raise GraphError(
+            "the graph has no features x or no labels y",
+            "give it both: Data(x=..., edge_index=..., y=...)",
+        )
+    if not 0 <= dropout < 1:
+        raise OptionError(f"dropout is {dropout}", "choose 0 <= dropout < 1")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return PaperNetwork(graph.x.size(1), int(graph.y.max()) + 1, dropout=dropout)

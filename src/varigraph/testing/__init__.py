@@ -1,0 +1,14 @@
+"""Oracles and laws, so that a rule of your own gets the same tests as ours."""
+
+from varigraph.testing.laws import apply, check_rule, largest_error
+from varigraph.testing.oracles import Moments, jacobian, quadrature, sampling
+
+__all__ = [
+    "Moments",
+    "apply",
+    "check_rule",
+    "jacobian",
+    "largest_error",
+    "quadrature",
+    "sampling",
+]
