@@ -20,12 +20,12 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+import varigraph
 from varigraph.data import DATASETS
 from varigraph.errors import VarigraphError
 from varigraph.moments.links import Reading
 from varigraph.report.tables import terminal
 from varigraph.studies import run as studies
-from varigraph.studies.config import own_version
 
 app = typer.Typer(
     help="Error bars for trained graph neural networks.",
@@ -38,7 +38,7 @@ _stderr = Console(stderr=True)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"varigraph {own_version()}")
+        typer.echo(f"varigraph {varigraph.__version__}")
         raise typer.Exit
 
 
@@ -59,7 +59,7 @@ def run(
     dataset: Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}.")] = "cora",
     *,
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write  [default: runs/DATASET-seedSEED]")
+        Path | None, typer.Option(help="Folder to write.", show_default="runs/DATASET-seedSEED")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of everything that is drawn.")] = 0,
     samples: Annotated[int, typer.Option(help="Dropout masks per prediction.")] = 100,
@@ -68,7 +68,7 @@ def run(
         str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
     ] = "bernoulli",
     root: Annotated[
-        Path | None, typer.Option(help="Folder of the data sets  [default: $VARIGRAPH_DATA]")
+        Path | None, typer.Option(help="Folder of the data sets.", show_default="$VARIGRAPH_DATA")
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replace an earlier run.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,

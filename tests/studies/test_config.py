@@ -18,6 +18,7 @@ def test_the_record_is_json_and_names_the_versions():
 @pytest.mark.parametrize(
     "options",
     [
+        {"seed": -1},
         {"samples": -1},
         {"epochs": 0},
         {"links": "maybe"},

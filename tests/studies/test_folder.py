@@ -7,7 +7,7 @@ import torch
 from varigraph.errors import OptionError
 from varigraph.studies import folder as files
 
-CONFIG = {"dataset": "cora", "seed": 0}
+CONFIG = {"dataset": "cora", "seed": 0, "versions": {"torch": "1", "python": "3"}}
 ARRAYS = {"mean": np.arange(6.0).reshape(2, 3), "nodes": np.array([4, 5])}
 STATE = {"weight": torch.randn(40, 30)}
 
@@ -84,6 +84,12 @@ def test_another_run_is_refused_by_its_difference(tmp_path):
     files.claim(tmp_path, CONFIG)
     with pytest.raises(OptionError, match=r"seed 0, not 1[\s\S]*--fresh"):
         files.claim(tmp_path, {**CONFIG, "seed": 1})
+
+
+def test_other_versions_are_named_one_by_one(tmp_path):
+    files.claim(tmp_path, CONFIG)
+    with pytest.raises(OptionError, match=r"run with torch 1, not 2\n"):
+        files.claim(tmp_path, {**CONFIG, "versions": {"torch": "2", "python": "3"}})
 
 
 def test_a_config_that_cannot_be_read_is_refused(tmp_path):

@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -97,3 +98,12 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
     with pytest.raises(OptionError):
         study.run("cora", out=tmp_path / "run", samples=-1)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif("VARIGRAPH_DATA" not in os.environ, reason="VARIGRAPH_DATA is not set")
+def test_pubmed(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = study.run("pubmed", out=tmp_path / "run", samples=2, noise=(5,), epochs=1)
+    assert found.levels[0].scores.accuracy > 0.75
+    assert found.levels[0].published.accuracy == 0.807

@@ -56,7 +56,7 @@ def group_max(
     .. math::
         E[y] = a + \int_a^b (1 - F)\,dt \qquad E[(y - a)^2] = 2 \int_a^b (t - a)(1 - F)\,dt
 
-    by Gauss–Legendre, whose points crowd at :math:`a`, where narrow Gaussians end. Unlike a chain
+    by Gauss–Legendre with points that crowd at :math:`a`, where narrow Gaussians end. Unlike a chain
     of pairwise maxima, the result does not depend on the order of the messages.
 
     Messages that come with chance :math:`p_i` have :math:`1 - p_i + p_i \Phi` for :math:`\Phi`;
@@ -67,12 +67,14 @@ def group_max(
     if prob is not None:
         absent = (1 - prob)[:, None]
         # Coins on exact numbers make F a staircase, which no rule for smooth functions can
-        # integrate: round its steps off by less than the spacing of the points.
-        std = (x.var + (width / POINTS)[group].square()).sqrt()
+        # integrate. Its steps are rounded off by the spacing of the points, which widens what
+        # is present by as much; that is taken off again at the end.
+        blur = 2 * width / POINTS
+        std, low, width = (x.var + blur[group].square()).sqrt(), low - 5 * blur, width + 10 * blur
     std = std.clamp_min(torch.finfo(std.dtype).tiny)
     offset = low[group] - x.mean  # small differences first: digits survive large means
     first, second = torch.zeros_like(low), torch.zeros_like(low)
-    for point, weight in zip(*_legendre(), strict=True):
+    for point, weight in zip(*_points(), strict=True):
         below = torch.special.ndtr((offset + width[group] * point) / std)
         below = below if absent is None else absent + (1 - absent) * below
         above = 1 - _product(below, group, groups)
@@ -80,6 +82,7 @@ def group_max(
     if absent is not None:
         none, share = _product(absent.expand_as(x.mean), group, groups), _ratio(-low, width)
         first, second = first + none * share, second + none * share.square()
+        second = second - _ratio(blur, width).square() * (1 - none)
     spread = (second - first.square()).clamp_min(0)
     return Gaussian(low + width * first, width.square() * spread)
 
@@ -106,6 +109,8 @@ def _ratio(part: Tensor, whole: Tensor) -> Tensor:
     return torch.where(whole > 0, part / whole.where(whole > 0, torch.ones_like(whole)), 0)
 
 
-def _legendre() -> tuple[list[float], list[float]]:
+def _points() -> tuple[list[float], list[float]]:
+    """Gauss–Legendre on [0, 1] in the root of the distance: still more points at the lower end."""
     points, weights = np.polynomial.legendre.leggauss(POINTS)
-    return ((points + 1) / 2).tolist(), (weights / 2).tolist()
+    root = (points + 1) / 2
+    return (root**2).tolist(), (root * weights).tolist()

@@ -144,5 +144,16 @@ def rule_for_layer(layer: nn.Module) -> Rule | None:
 def overridden(child: type, parent: type) -> list[str]:
     """Names of the methods of ``parent`` that ``child`` writes anew, harmless ones left out."""
     between = child.__mro__[: child.__mro__.index(parent)]
-    written = {name for c in between for name, value in vars(c).items() if callable(value)}
+    written = {
+        name
+        for owner in between
+        for name, value in vars(owner).items()
+        if callable(value) and not _generated(owner, name, value)
+    }
     return sorted(name for name in written - HARMLESS if hasattr(parent, name))
+
+
+def _generated(owner: type, name: str, method: Any) -> bool:
+    """Whether torch_geometric compiled this method from a template, the same for every layer."""
+    template = f"{owner.__module__}_{owner.__name__}_"
+    return name.startswith(("_orig_", "_jinja_")) or method.__module__.startswith(template)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import platform
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, get_args
 
 import torch
 import torch_geometric
 
+import varigraph
 from varigraph.errors import OptionError
 from varigraph.moments.links import Reading
 
@@ -38,6 +38,8 @@ class Study:
     links: Reading = "bernoulli"
 
     def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise OptionError(f"seed is {self.seed}", "give a whole number from 0 up: seed=0")
         if self.samples < 0:
             raise OptionError(f"samples is {self.samples}", "draw 0 masks or more: samples=100")
         if self.epochs < 1:
@@ -61,16 +63,8 @@ class Study:
 def versions() -> dict[str, str]:
     """Versions of everything that can change a number."""
     return {
-        "varigraph": own_version(),
+        "varigraph": varigraph.__version__,
         "torch": str(torch.__version__),
         "torch_geometric": str(torch_geometric.__version__),
         "python": platform.python_version(),
     }
-
-
-def own_version() -> str:
-    """Version of this package, as installed."""
-    try:
-        return version("varigraph")
-    except PackageNotFoundError:  # run from its sources
-        return "unknown"

@@ -120,15 +120,20 @@ def _clear(folder: Path) -> None:
 
 def _compare(folder: Path, config: dict[str, Any]) -> None:
     try:
-        held = json.loads((folder / CONFIG).read_text())
-        differing = [name for name in {**config, **held} if held.get(name) != config.get(name)]
+        held, wanted = _flat(json.loads((folder / CONFIG).read_text())), _flat(config)
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise OptionError(
             f"{folder / CONFIG} cannot be read", "choose another folder with --out, or use --fresh"
         ) from error
+    differing = [name for name in {**wanted, **held} if held.get(name) != wanted.get(name)]
     if differing:
-        changes = (f"{name} {held.get(name)}, not {config.get(name)}" for name in differing)
+        changes = (f"{name} {held.get(name)}, not {wanted.get(name)}" for name in differing)
         raise OptionError(
             f"{folder} holds a run with {'; '.join(changes)}",
             "choose another folder with --out, or replace that run with --fresh",
         )
+
+
+def _flat(config: dict[str, Any]) -> dict[str, Any]:
+    """The options and, one by one, the versions."""
+    return {**config, **config.get("versions", {}), "versions": None}

@@ -20,9 +20,7 @@ class PaperNetwork(nn.Module):
         \text{logits} = W_3 W_2 W_1 h \quad (12, 8, \text{classes})
 
     Activations are linear and every hidden representation goes through dropout, as in the paper.
-    The GraphSAGE weights start as in the library that it used (Glorot, gain √2, no bias).
-    torch_geometric's start is over three times smaller for the 1,433 features of Cora, and from
-    there the validation loss is smallest before the rarer classes are learnt.
+    The GraphSAGE weights start as in DGL, the library that it used: Glorot with gain √2.
 
     Args:
         features: numbers per node.

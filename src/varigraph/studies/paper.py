@@ -1,7 +1,7 @@
 """The figures that the paper printed, and what is known about them.
 
 Munikoti, Agarwal, Das and Natarajan, *A general framework for quantifying aleatoric and epistemic
-uncertainty in graph neural networks*, 2022. Accuracies are shares (0.9796, printed as 97.96 %).
+uncertainty in graph neural networks*. Accuracies are shares (0.9796, printed as 97.96 %).
 """
 
 from __future__ import annotations

@@ -44,9 +44,8 @@ class NeighbourSampler:
     Example:
         >>> star = torch.tensor([[1, 2, 3, 4], [0, 0, 0, 0]])
         >>> sampler = NeighbourSampler(star, 5, fanouts=[2])
-        >>> sampler.sample(torch.tensor([0]), torch.Generator().manual_seed(0)).edge_index
-        tensor([[1, 2],
-                [0, 0]])
+        >>> sampler.sample(torch.tensor([0]), torch.Generator().manual_seed(0)).edge_index.shape
+        torch.Size([2, 2])
     """
 
     def __init__(

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from varigraph.data import check_graph
-from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.errors import ModelError, OptionError
 from varigraph.moments.messages import LinkWeights, scaled_messages
+from varigraph.studies.checks import check_trainable
 from varigraph.studies.sampling import Flow, NeighbourSampler
 
 Progress = Callable[[int, int, float], None]
@@ -68,7 +68,8 @@ def train(
         seed: draws batches, neighbours and dropout; torch's global generator is left alone.
         progress: called after each epoch with the epoch, ``epochs`` and the training loss.
     """
-    _check(graph, epochs, batch_size)
+    _check_counts(epochs, batch_size)
+    check_trainable(model, graph)
     lesson = _Lesson(
         model,
         graph,
@@ -128,7 +129,7 @@ class _Lesson:
         piece = self.sampler.sample(seeds, self.generator)
         with self.weighted(piece.edge_index, piece.edges):
             logits = self.model(self.graph.x[piece.nodes], piece.edge_index)
-        loss = F.cross_entropy(logits[: len(seeds)], self.graph.y[seeds])
+        loss = _loss(logits[: len(seeds)], self.graph.y[seeds])
         self.optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
@@ -141,7 +142,7 @@ class _Lesson:
         with self.weighted(self.graph.edge_index):
             logits = self.model(self.graph.x, self.graph.edge_index)
         mask = self.graph.val_mask
-        return F.cross_entropy(logits[mask], self.graph.y[mask]).item()
+        return _loss(logits[mask], self.graph.y[mask]).item()
 
     def weighted(
         self, edge_index: Tensor, edges: Tensor | None = None
@@ -155,10 +156,22 @@ class _Lesson:
         )
 
 
+def _loss(logits: Tensor, labels: Tensor) -> Tensor:  # [nodes, classes], [nodes] -> []
+    if logits.dim() != 2 or logits.size(1) <= labels.max():
+        raise ModelError(
+            f"the model answers with shape {tuple(logits.shape)}, but class {labels.max()} occurs",
+            "give it one output per class",
+        )
+    return F.cross_entropy(logits, labels)
+
+
 @contextmanager
 def _own_randomness(device: torch.device, seed: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
         yield
 
 
@@ -184,30 +197,9 @@ def _flow(model: nn.Module) -> Flow:
     return flows.pop() if flows else "source_to_target"
 
 
-def _check(graph: Data, epochs: int, batch_size: int) -> None:
+def _check_counts(epochs: int, batch_size: int) -> None:
     if epochs < 1 or batch_size < 1:
         raise OptionError(
             f"epochs={epochs}, batch_size={batch_size}",
             "train at least once: epochs=50, batch_size=50",
-        )
-    check_graph(graph)
-    if graph.edge_index is None or graph.y is None:
-        raise GraphError(
-            "the graph has no edge_index or no labels y", "Data(x=..., edge_index=..., y=...)"
-        )
-    for name in ("train_mask", "val_mask"):
-        _check_labels(graph, name)
-
-
-def _check_labels(graph: Data, mask_name: str) -> None:
-    mask, y = graph.get(mask_name), graph.y
-    if mask is None or mask.shape != graph.x.shape[:1] or not mask.any():
-        raise GraphError(
-            f"the graph has no nodes in {mask_name}",
-            f"graph.{mask_name} = mask, [nodes], true for at least one node",
-        )
-    if y.shape != mask.shape or y.is_floating_point() or y[mask].min() < 0:
-        raise GraphError(
-            f"the labels y of the nodes in {mask_name} are not classes",
-            "graph.y = labels, [nodes], integers from 0",
         )

@@ -1,0 +1,66 @@
+"""The guise behaves as the tensor whose place it takes."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments import Gaussian, StandIn
+
+
+def guise():
+    return StandIn(Gaussian(torch.tensor([[-1.0, 2.0], [3.0, 0.5]]), torch.ones(2, 2)))
+
+
+def test_it_has_the_methods_that_the_value_has_as_attributes():
+    assert guise().mean(dim=0).value.mean.tolist() == [1.0, 1.25]
+    assert guise().mean(0).value.var.tolist() == [0.5, 0.5]
+
+
+def test_it_answers_questions_about_its_shape():
+    x = guise()
+    assert (x.shape, x.size(0), x.dim(), x.dtype, len(x)) == (torch.Size([2, 2]), 2, 2, torch.float32, 2)
+    assert x.new_zeros(3).tolist() == [0.0] * 3
+
+
+def test_in_place_functions_change_it_for_everyone():
+    x = guise()
+    alias = x
+    nn.ReLU(inplace=True)(x)
+    x += 1.0
+    assert alias.value.mean.min().item() > 1.0
+    want = F.relu(guise().value).mean + 1
+    assert torch.equal(alias.value.mean, want)
+
+
+def test_a_plain_tensor_filled_in_place_is_poisoned_not_silently_wrong():
+    out = torch.zeros(1, 2)
+    returned = out.scatter_add_(0, torch.zeros(2, 2, dtype=torch.long), guise())
+    assert returned.value.mean.tolist() == [[2.0, 2.5]]
+    assert bool(out.isnan().all())
+
+
+def test_the_same_noise_twice_adds_up_before_it_is_squared():
+    x = guise()
+    assert (x + x).value.var.tolist() == [[4.0, 4.0], [4.0, 4.0]]
+    assert (x - x).value.var.tolist() == [[0.0, 0.0], [0.0, 0.0]]
+
+
+def test_work_after_a_softmax_is_refused_and_picking_rows_is_not():
+    shares = F.log_softmax(guise(), dim=-1)
+    assert shares[0].value.mean.tolist() == [-1.0, 2.0]
+    with pytest.raises(MissingRuleError, match="result of a softmax"):
+        shares + 1.0
+
+
+def test_tuples_and_lists_are_looked_into():
+    first, second = torch.split(guise(), 1)
+    assert torch.cat([second, first]).value.mean[0].tolist() == [3.0, 0.5]
+    values, _ = torch.stack([guise(), guise()], -1).max(dim=-1)
+    assert values.shape == (2, 2)
+
+
+def test_attributes_that_no_tensor_has_are_missing():
+    with pytest.raises(AttributeError, match="has no attribute 'colour'"):
+        guise().colour
