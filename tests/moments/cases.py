@@ -118,7 +118,9 @@ ACTIVATIONS = [
 ]
 
 FUNCTIONS = [
-    affine("linear", F.linear, torch.randn(3, 4, generator=torch.Generator().manual_seed(2)).double()),
+    affine(
+        "linear", F.linear, torch.randn(3, 4, generator=torch.Generator().manual_seed(2)).double()
+    ),
     affine("matmul", torch.matmul, torch.ones(4, 2).double()),
     Case("matmul", lambda x: x.new_ones(3, 6) @ x, linear=True),
     Case("matmul", lambda x: CSR.to(x.dtype) @ x, linear=True),
@@ -170,7 +172,7 @@ ROUGH = [
 
 def order_statistics(function: Any, mean: Tensor, var: Tensor) -> Moments:
     """Moments of the largest of each column's numbers within a group, by adaptive integration."""
-    groups = [(GROUPS == g).nonzero().flatten() for g in range(4)]
+    groups = [(g == GROUPS).nonzero().flatten() for g in range(4)]
     columns = range(mean.shape[1])
     table = [[_largest(mean[rows, c], var[rows, c]) for c in columns] for rows in groups]
     return Moments(*torch.tensor(table).double().movedim(-1, 0))

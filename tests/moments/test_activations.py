@@ -27,7 +27,9 @@ def test_relu_keeps_its_digits_far_from_the_kink():
     assert (got.mean.item(), got.var.item()) == pytest.approx((1000.0, 0.01), rel=1e-6)
 
 
-@pytest.mark.parametrize("function", [F.relu, F.elu, F.gelu, F.silu, torch.tanh, torch.sigmoid, F.softplus])
+@pytest.mark.parametrize(
+    "function", [F.relu, F.elu, F.gelu, F.silu, torch.tanh, torch.sigmoid, F.softplus]
+)
 @pytest.mark.parametrize("mean", [-1e4, 0.0, 1e4])
 @pytest.mark.parametrize("var", [0.0, 1e-30, 1e8])
 def test_nothing_breaks_at_extremes(function, mean, var):

@@ -50,7 +50,9 @@ def test_frozen_norms_are_their_own_jacobian_with_statistics_held():
     assert torch.allclose(got.mean, (x.mean - center) * scale)
 
 
-@pytest.mark.parametrize("norm", [gnn.GraphNorm(4), gnn.LayerNorm(4), gnn.LayerNorm(4, mode="node")])
+@pytest.mark.parametrize(
+    "norm", [gnn.GraphNorm(4), gnn.LayerNorm(4), gnn.LayerNorm(4, mode="node")]
+)
 @pytest.mark.parametrize("batch", [None, torch.tensor([0, 0, 0, 1, 1, 1])])
 def test_graph_norms_follow_the_batch(norm, batch):
     x = CASES[20].x

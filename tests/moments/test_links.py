@@ -11,7 +11,15 @@ from torch import nn
 import varigraph as vg
 from moments.cases import seeded
 from varigraph.errors import ModelError, OptionError
-from varigraph.moments import Gaussian, LinkProbabilities, Propagation, StandIn, converted, propagating
+from varigraph.moments import (
+    Gaussian,
+    LinkProbabilities,
+    Propagation,
+    StandIn,
+    converted,
+    propagating,
+)
+from varigraph.moments.neighbours import neighbours_of
 
 
 def undirected(pairs):
@@ -59,7 +67,9 @@ def test_weight_reading_is_theorem_1_as_printed(seed):
     layer = seeded(lambda: gnn.SAGEConv(4, 3)).double()
     x = Gaussian(torch.from_numpy(mean), torch.from_numpy(var))
     got = propagate(layer, x, edge_index, prob, "weight")
-    weights = [w.detach().numpy() for w in (layer.lin_r.weight, layer.lin_l.weight, layer.lin_l.bias)]
+    weights = [
+        w.detach().numpy() for w in (layer.lin_r.weight, layer.lin_l.weight, layer.lin_l.bias)
+    ]
     want_mean, want_var = theorem_1(*weights, mean, var, edge_index, prob)
     assert np.allclose(got.mean, want_mean, rtol=1e-6, atol=1e-9)
     assert np.allclose(got.var, want_var, rtol=1e-6, atol=1e-12)
@@ -74,7 +84,9 @@ def test_theorem_1_through_the_whole_network_of_the_paper():
     graph.x_var, graph.edge_prob = torch.from_numpy(var), prob
     pred = vg.predict(model, graph, links="weight", samples=0, task="regression")
     for conv in (model.conv1, model.conv2):
-        weights = [w.detach().numpy() for w in (conv.lin_r.weight, conv.lin_l.weight, conv.lin_l.bias)]
+        weights = [
+            w.detach().numpy() for w in (conv.lin_r.weight, conv.lin_l.weight, conv.lin_l.bias)
+        ]
         mean, var = theorem_1(*weights, mean, var, edge_index, prob)
     for dense in (m for m in model.modules() if type(m) is nn.Linear):
         weight, bias = dense.weight.detach().numpy(), dense.bias.detach().numpy()
@@ -86,9 +98,7 @@ def test_theorem_1_through_the_whole_network_of_the_paper():
 def gnn_data(mean, edge_index):
     from torch_geometric.data import Data
 
-    return Data(
-        x=torch.from_numpy(mean), edge_index=edge_index, y=torch.arange(len(mean)) % 3
-    )
+    return Data(x=torch.from_numpy(mean), edge_index=edge_index, y=torch.arange(len(mean)) % 3)
 
 
 # ---- the Bernoulli reading, by enumeration of all graphs ----
@@ -105,11 +115,17 @@ def enumerated(layer, x, edge_index, prob, *args):
     chance = {pair: float(p) for pair, p in zip(pairs, prob, strict=True)}
     first = second = within = 0
     for kept in itertools.product([True, False], repeat=len(coins)):
-        weight = np.prod([chance[c] if k else 1 - chance[c] for c, k in zip(coins, kept, strict=True)])
+        weight = np.prod(
+            [chance[c] if k else 1 - chance[c] for c, k in zip(coins, kept, strict=True)]
+        )
         keep = torch.tensor([kept[coins.index(p)] for p in pairs])
         jac, out = masked_layer(layer, x.mean, edge_index, keep, *args)
         var = (jac.reshape(out.numel(), -1).square() @ x.var.flatten()).view(out.shape)
-        first, second, within = first + weight * out, second + weight * out**2, within + weight * var
+        first, second, within = (
+            first + weight * out,
+            second + weight * out**2,
+            within + weight * var,
+        )
     return first, within + second - first**2
 
 
@@ -202,7 +218,9 @@ def test_gin_refuses_an_uncertain_loop():
     layer = seeded(LAYERS["gin"]).double()
     x = Gaussian.certain(torch.ones(2, 3).double())
     with pytest.raises(ModelError, match="uncertain self-loops"):
-        propagate(layer, x, torch.tensor([[0, 0], [0, 1]]), torch.tensor([0.5, 0.5]).double(), "bernoulli")
+        propagate(
+            layer, x, torch.tensor([[0, 0], [0, 1]]), torch.tensor([0.5, 0.5]).double(), "bernoulli"
+        )
 
 
 def test_max_with_coins_is_near_the_enumeration():
@@ -215,7 +233,9 @@ def test_max_with_coins_is_near_the_enumeration():
     coins = sorted(set(pairs))
     chance = dict(zip(pairs, prob.tolist(), strict=True))
     for kept in itertools.product([True, False], repeat=len(coins)):
-        weight = np.prod([chance[c] if k else 1 - chance[c] for c, k in zip(coins, kept, strict=True)])
+        weight = np.prod(
+            [chance[c] if k else 1 - chance[c] for c, k in zip(coins, kept, strict=True)]
+        )
         keep = torch.tensor([kept[coins.index(p)] for p in pairs])
         out = layer(x.mean, edge_index[:, keep]).detach()
         first, second = first + weight * out, second + weight * out**2
@@ -226,19 +246,25 @@ def test_max_with_coins_is_near_the_enumeration():
 
 
 def test_a_link_the_data_does_not_know_is_refused():
-    edge_index = undirected([(0, 1)])
-    links = LinkProbabilities(edge_index, torch.tensor([0.5, 0.5]), 3)
+    links = LinkProbabilities(undirected([(0, 1)]), torch.tensor([0.5, 0.5]), 3)
     with pytest.raises(ModelError, match="made the link 1 -> 2"):
-        links.of(torch.tensor([0, 1]), torch.tensor([1, 2]), 3)
+        links.of(torch.tensor([[0, 1], [1, 2]]))
+    with pytest.raises(ModelError, match="made the link 0 -> 4"):  # key 0 * 3 + 4 is that of 1 -> 1
+        links.of(torch.tensor([[0], [4]]))
     with pytest.raises(ModelError, match="works on 2 nodes"):
-        links.of(torch.tensor([0]), torch.tensor([1]), 2)
+        neighbours_of(undirected([(0, 1)]), None, 2, dtype=torch.float32, links=links)
 
 
 def test_order_and_loops_do_not_matter():
     edge_index = torch.tensor([[2, 0, 1], [0, 1, 2]])
     links = LinkProbabilities(edge_index, torch.tensor([0.2, 0.4, 0.6]), 3)
-    found = links.of(torch.tensor([1, 1, 2, 0]), torch.tensor([2, 1, 0, 1]), 3)
+    found = links.of(torch.tensor([[1, 1, 2, 0], [2, 1, 0, 1]]))
     assert found.tolist() == pytest.approx([0.6, 1.0, 0.2, 0.4])
+
+
+def test_a_graph_without_links_has_no_chances_to_look_up():
+    links = LinkProbabilities(torch.empty(2, 0, dtype=torch.long), torch.empty(0), 2)
+    assert links.of(torch.tensor([[0, 1], [0, 1]])).tolist() == [1.0, 1.0]
 
 
 def test_unknown_reading_is_refused():

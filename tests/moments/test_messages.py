@@ -5,7 +5,8 @@ from torch_geometric import EdgeIndex
 from torch_geometric.nn import GATConv, GCNConv, GINConv, GraphConv, SAGEConv
 
 from varigraph.errors import GraphError, ModelError
-from varigraph.moments.messages import LinkWeights, scaled_messages
+from varigraph.moments import LinkProbabilities
+from varigraph.moments.messages import scaled_messages
 
 LINKS = torch.tensor([[0, 1, 2, 3, 1, 0, 4], [1, 2, 3, 1, 0, 2, 1]])
 WEIGHT = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3], dtype=torch.float64)
@@ -19,7 +20,7 @@ def dense(links, weight, nodes=5):  # [nodes, nodes], row = target
 
 
 def scaled(layer, links=LINKS, weight=WEIGHT, graph=LINKS):
-    with scaled_messages(layer, LinkWeights(graph, weight)):
+    with scaled_messages(layer, LinkProbabilities(graph, weight, 5)):
         return layer(X, links)
 
 
@@ -74,22 +75,12 @@ def test_links_in_another_order_are_found():
     torch.testing.assert_close(scaled(layer, LINKS[:, order]), scaled(layer))
 
 
-def test_copies_of_a_link_keep_their_own_weights():
-    links, weight = torch.cat([LINKS, LINKS[:, :2]], 1), torch.cat([WEIGHT, WEIGHT[:2] / 2])
+def test_repeated_links_have_one_weight_each():
+    links, weight = torch.cat([LINKS, LINKS[:, :2]], 1), torch.cat([WEIGHT, WEIGHT[:2]])
     layer = GCNConv(3, 2, normalize=False, bias=False).double()
     torch.testing.assert_close(
         scaled(layer, links, weight, links), dense(links, weight) @ layer.lin(X)
     )
-    order = torch.tensor([3, 0, 1, 6, 2, 4, 7, 8, 5])  # copies stay in their order
-    assert LinkWeights(links, weight).of(links[:, order]).equal(weight[order])
-
-
-def test_some_copies_only_are_ambiguous():
-    links, weight = torch.cat([LINKS, LINKS[:, :1]], 1), torch.cat([WEIGHT, WEIGHT[:1] / 2])
-    with pytest.raises(ModelError, match="repeated link 0 -> 1"):
-        LinkWeights(links, weight).of(LINKS)
-    same = LinkWeights(links, torch.ones(8))
-    assert same.of(LINKS).equal(torch.ones(7))
 
 
 def test_loops_of_the_graph_count_only_where_the_layer_adds_none():
@@ -98,7 +89,9 @@ def test_loops_of_the_graph_count_only_where_the_layer_adds_none():
     expected = layer.lin_rel(dense(links, weight) @ X) + layer.lin_root(X)
     torch.testing.assert_close(scaled(layer, links, weight, links), expected)
     gcn = GCNConv(3, 2).double()
-    with scaled_messages(gcn, LinkWeights(links, torch.where(weight == WEIGHT[0], weight, 1.0))):
+    with scaled_messages(
+        gcn, LinkProbabilities(links, torch.where(weight == WEIGHT[0], weight, 1.0), 5)
+    ):
         inside = gcn(X, links)
     one = torch.where((weight == WEIGHT[0]) & (links[0] != links[1]), weight, 1.0)
     torch.testing.assert_close(inside, scaled(gcn, links, one, links))
@@ -119,7 +112,7 @@ def test_sorted_edge_index_is_not_fused_away():
 
 def test_batched_messages():
     layer = SAGEConv(3, 2).double()
-    with scaled_messages(layer, LinkWeights(LINKS, WEIGHT)):
+    with scaled_messages(layer, LinkProbabilities(LINKS, WEIGHT, 5)):
         torch.testing.assert_close(layer(torch.stack([X, X]), LINKS)[1], layer(X, LINKS))
 
 
@@ -133,8 +126,8 @@ def test_gradients_reach_weights_and_layers():
 def test_an_unknown_link_is_refused():
     network = nn.ModuleList([SAGEConv(3, 2)]).double()
     with (
-        pytest.raises(ModelError, match="layer 0 sends a message along 2 -> 0"),
-        scaled_messages(network, LinkWeights(LINKS, WEIGHT)),
+        pytest.raises(ModelError, match="made the link 2 -> 0"),
+        scaled_messages(network, LinkProbabilities(LINKS, WEIGHT, 5)),
     ):
         network[0](X, torch.tensor([[2], [0]]))
 
@@ -153,13 +146,16 @@ def test_a_network_without_messages_is_refused():
 
 def test_weights_must_match_the_links():
     with pytest.raises(GraphError, match="7 links"):
-        LinkWeights(LINKS, WEIGHT[:3])
+        LinkProbabilities(LINKS, WEIGHT[:3], 5)
 
 
 def test_the_network_is_itself_again_after_an_error():
     layer = SAGEConv(3, 2).double()
     before = layer(X, LINKS)
-    with pytest.raises(KeyboardInterrupt), scaled_messages(layer, LinkWeights(LINKS, WEIGHT)):
+    with (
+        pytest.raises(KeyboardInterrupt),
+        scaled_messages(layer, LinkProbabilities(LINKS, WEIGHT, 5)),
+    ):
         raise KeyboardInterrupt
     assert layer(X, LINKS).equal(before)
     assert layer.fuse

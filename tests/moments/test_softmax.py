@@ -42,7 +42,10 @@ def test_agrees_with_brute_force(masks, spread, off, seed):
 
 
 def test_small_variances_follow_the_jacobian():
-    mean, var = torch.randn(5, generator=torch.Generator().manual_seed(0)).double(), torch.ones(5) * 1e-8
+    mean, var = (
+        torch.randn(5, generator=torch.Generator().manual_seed(0)).double(),
+        torch.ones(5) * 1e-8,
+    )
     slope = torch.autograd.functional.jacobian(lambda z: z.softmax(-1), mean)
     got = probabilities(mean, var.double(), masks=50)
     assert torch.allclose(got.var[0, 0], slope.square() @ var.double(), rtol=1e-4)

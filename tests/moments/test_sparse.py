@@ -9,7 +9,10 @@ from varigraph.moments.sparse import Sparse
 @pytest.fixture
 def matrix():
     return Sparse(
-        torch.tensor([0, 0, 2]), torch.tensor([1, 3, 0]), torch.tensor([2.0, -1.0, 0.5]).double(), (3, 4)
+        torch.tensor([0, 0, 2]),
+        torch.tensor([1, 3, 0]),
+        torch.tensor([2.0, -1.0, 0.5]).double(),
+        (3, 4),
     )
 
 

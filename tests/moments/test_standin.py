@@ -20,7 +20,13 @@ def test_it_has_the_methods_that_the_value_has_as_attributes():
 
 def test_it_answers_questions_about_its_shape():
     x = guise()
-    assert (x.shape, x.size(0), x.dim(), x.dtype, len(x)) == (torch.Size([2, 2]), 2, 2, torch.float32, 2)
+    assert (x.shape, x.size(0), x.dim(), x.dtype, len(x)) == (
+        torch.Size([2, 2]),
+        2,
+        2,
+        torch.float32,
+        2,
+    )
     assert x.new_zeros(3).tolist() == [0.0] * 3
 
 
@@ -63,4 +69,4 @@ def test_tuples_and_lists_are_looked_into():
 
 def test_attributes_that_no_tensor_has_are_missing():
     with pytest.raises(AttributeError, match="has no attribute 'colour'"):
-        guise().colour
+        _ = guise().colour

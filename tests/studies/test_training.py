@@ -6,7 +6,8 @@ from torch import nn
 from torch_geometric.nn import APPNP, GAT, GCN, SAGEConv
 
 from varigraph.errors import ModelError, OptionError
-from varigraph.moments.messages import LinkWeights, scaled_messages
+from varigraph.moments import LinkProbabilities
+from varigraph.moments.messages import scaled_messages
 from varigraph.studies import paper_network, train
 from varigraph.studies.training import _fanouts
 
@@ -56,7 +57,9 @@ def test_probabilities_weight_the_messages_in_training_and_validation(graph):
     history = train(models["half"], half, epochs=2)
     assert models["none"].dense3.weight.equal(models["certain"].dense3.weight)
     assert not models["none"].dense3.weight.equal(models["half"].dense3.weight)
-    with scaled_messages(models["half"], LinkWeights(half.edge_index, half.edge_prob)):
+    with scaled_messages(
+        models["half"], LinkProbabilities(half.edge_index, half.edge_prob, half.num_nodes)
+    ):
         loss = validation_loss(models["half"], graph)
     assert loss == pytest.approx(min(history.validation))
 

@@ -3,7 +3,7 @@
 Importing this package registers all rules.
 """
 
-from varigraph.moments import (
+from varigraph.moments import (  # noqa: F401 - imported to register their rules
     activations,
     arithmetic,
     convolutions,

@@ -91,7 +91,7 @@ def _why_uncovered(module: nn.Module) -> str | None:
 
 def _why_altered(layer: MessagePassing) -> str | None:
     hooks = [name for name, value in vars(layer).items() if "_forward_" in name and value]
-    # torch's own hooks run around a layer, whoever computes it; those of message passing run inside.
+    # torch's own hooks run around a layer, whoever computes it; those of messages run inside.
     inside = [name for name in hooks if name.startswith(("_propagate", "_message", "_aggregate"))]
     if inside or layer._explain:
         return f"{type(layer).__name__} has hooks or an explanation mask that change its messages"

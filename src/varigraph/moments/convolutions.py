@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
@@ -24,8 +24,10 @@ INDEPENDENT: Exactness = "exact for independent inputs"
 HOPS = "exact for one hop; neighbours are taken as independent after each"
 
 
-@implements(gnn.SAGEConv, exactness=INDEPENDENT, note="aggr mean, sum, max; coins with max approximate")
-def sage_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = None) -> Gaussian:
+@implements(
+    gnn.SAGEConv, exactness=INDEPENDENT, note="aggr mean, sum, max; coins with max approximate"
+)
+def sage_conv(layer: gnn.SAGEConv, x: Gaussian, edge_index: Tensor, size: Any = None) -> Gaussian:
     r"""Theorem 1: moments of :math:`C x_u + A \frac{1}{n} \sum_{v \in N(u)} p_{uv} x_v`."""
     _one_kind_of_node(layer, x, size)
     messages = relu(layer.lin(x)) if layer.project else x
@@ -34,9 +36,11 @@ def sage_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = Non
     return normalize(out, dim=-1) if layer.normalize else out
 
 
-@implements(gnn.GraphConv, exactness=INDEPENDENT, note="aggr sum, mean, max; coins with max approximate")
+@implements(
+    gnn.GraphConv, exactness=INDEPENDENT, note="aggr sum, mean, max; coins with max approximate"
+)
 def graph_conv(
-    layer: nn.Module,
+    layer: gnn.GraphConv,
     x: Gaussian,
     edge_index: Tensor,
     edge_weight: Tensor | None = None,
@@ -44,14 +48,12 @@ def graph_conv(
 ) -> Gaussian:
     r"""Moments of :math:`C x_u + A \sum_{v \in N(u)} w_{uv} x_v`."""
     _one_kind_of_node(layer, x, size)
-    return _self_and_neighbours(
-        layer, x, x, edge_index, edge_weight, layer.lin_rel, layer.lin_root
-    )
+    return _self_and_neighbours(layer, x, x, edge_index, edge_weight, layer.lin_rel, layer.lin_root)
 
 
 @implements(gnn.GCNConv, exactness=INDEPENDENT)
 def gcn_conv(
-    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+    layer: gnn.GCNConv, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
 ) -> Gaussian:
     r"""Moments of :math:`\sum_v \hat A_{uv} W x_v + b`; degrees are those of the observed graph."""
     _one_kind_of_node(layer, x)
@@ -61,19 +63,21 @@ def gcn_conv(
 
 @implements(gnn.SGConv, exactness="approximate", note=HOPS)
 def sg_conv(
-    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+    layer: gnn.SGConv, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
 ) -> Gaussian:
     r"""Moments of :math:`\hat A^K x W + b`. The map goes first: the order does not matter."""
     _one_kind_of_node(layer, x)
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
     for _ in range(layer.K):
         hidden = neighbours.sum(hidden)
-    return Gaussian(hidden.mean + layer.lin.bias, hidden.var) if layer.lin.bias is not None else hidden
+    return (
+        Gaussian(hidden.mean + layer.lin.bias, hidden.var) if layer.lin.bias is not None else hidden
+    )
 
 
 @implements(gnn.APPNP, exactness="approximate", note=HOPS)
 def appnp(
-    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
+    layer: gnn.APPNP, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None = None
 ) -> Gaussian:
     r"""Moments of K steps :math:`h \leftarrow (1 - \alpha) \hat A h + \alpha x`.
 
@@ -85,7 +89,11 @@ def appnp(
             f"APPNP(dropout={layer.dropout}) drops links at prediction time, which has no rule",
             "set layer.dropout = 0, or leave the weights out with samples=0",
         )
-    neighbours, far, near = _normalised(layer, x, edge_index, edge_weight), 1 - layer.alpha, layer.alpha
+    neighbours, far, near = (
+        _normalised(layer, x, edge_index, edge_weight),
+        1 - layer.alpha,
+        layer.alpha,
+    )
     loops = 0 if neighbours.loops is None else neighbours.loops
     hidden, shared = x, x.var
     for _ in range(layer.K):
@@ -97,7 +105,7 @@ def appnp(
 
 
 @implements(gnn.GINConv, exactness=INDEPENDENT, note="up to the first linear map of its network")
-def gin_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = None) -> Any:
+def gin_conv(layer: gnn.GINConv, x: Gaussian, edge_index: Tensor, size: Any = None) -> Any:
     r"""Moments of :math:`f((1 + \epsilon) x_u + \sum_{v \in N(u)} x_v)`."""
     _one_kind_of_node(layer, x, size)
     neighbours = _incoming(layer, x, edge_index, None)
@@ -109,13 +117,13 @@ def gin_conv(layer: nn.Module, x: Gaussian, edge_index: Tensor, size: Any = None
 
 
 def _self_and_neighbours(
-    layer: nn.Module,
+    layer: gnn.MessagePassing,
     x: Gaussian,  # [nodes, features]
     messages: Gaussian,  # [nodes, features]
     edge_index: Tensor,
     edge_weight: Tensor | None,
-    of_neighbours: nn.Module,
-    of_self: nn.Module | None,
+    of_neighbours: gnn.Linear,
+    of_self: gnn.Linear | None,
 ) -> Gaussian:
     r"""Moments of :math:`C x_u + A \sum_v S_{uv} x_v + b`.
 
@@ -139,13 +147,11 @@ def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, featur
     """Moments of the largest message of each feature."""
     weight, source = neighbours.weight[:, None], neighbours.source
     messages = Gaussian(weight * x.mean[source], weight.square() * x.var[source])
-    return group_max(
-        messages, neighbours.target, groups=neighbours.nodes, prob=neighbours.prob
-    )
+    return group_max(messages, neighbours.target, groups=neighbours.nodes, prob=neighbours.prob)
 
 
 def _incoming(
-    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+    layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
 ) -> Neighbours:
     """The layer's neighbours, weighted as its aggregation asks."""
     average, propagation = _aggregation(layer) == "mean", current()
@@ -165,7 +171,7 @@ def _incoming(
 
 
 def _normalised(
-    layer: nn.Module, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+    layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
 ) -> Neighbours:
     """The layer's neighbours with GCN's symmetric normalisation, self-loops included.
 
@@ -190,9 +196,7 @@ def _normalised(
             certain_loops=loops and normalize,
         )
 
-    return _prepared(
-        build, edge_index, edge_weight, layer.flow, improved, loops, normalize, len(x)
-    )
+    return _prepared(build, edge_index, edge_weight, layer.flow, improved, loops, normalize, len(x))
 
 
 def _prepared(build: Callable[[], Neighbours], *origin: Any) -> Neighbours:
@@ -200,7 +204,7 @@ def _prepared(build: Callable[[], Neighbours], *origin: Any) -> Neighbours:
     return neighbours
 
 
-def _aggregation(layer: nn.Module) -> str:
+def _aggregation(layer: gnn.MessagePassing) -> str:
     names = {gnn.MeanAggregation: "mean", gnn.SumAggregation: "sum", gnn.MaxAggregation: "max"}
     if type(layer.aggr_module) not in names:
         raise MissingRuleError(
@@ -210,7 +214,7 @@ def _aggregation(layer: nn.Module) -> str:
     return names[type(layer.aggr_module)]
 
 
-def _one_kind_of_node(layer: nn.Module, x: Any, size: Any = None) -> None:
+def _one_kind_of_node(layer: gnn.MessagePassing, x: Any, size: Any = None) -> None:
     if not isinstance(x, Gaussian) or size is not None:
         raise ModelError(
             f"{type(layer).__name__} was called with separate source and target nodes",

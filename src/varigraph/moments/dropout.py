@@ -11,9 +11,7 @@ from varigraph.moments.registry import implements
 
 
 @implements(F.dropout, exactness="exact", modules=[nn.Dropout], note="given the mask")
-def dropout(
-    x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = False
-) -> Gaussian:
+def dropout(x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`z x` for a mask :math:`z \in \{0, 1 / (1 - p)\}` that is drawn once.
 
     .. math::

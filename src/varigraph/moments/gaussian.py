@@ -15,8 +15,26 @@ from varigraph.moments.registry import rule_for_function
 
 #: Questions about a tensor's shape and kind, and fresh tensors of that kind: no rule is needed.
 ABOUT = frozenset(
-    "shape dtype device ndim layout is_cuda is_sparse requires_grad size dim numel is_floating_point"
-    " get_device new_zeros new_ones new_full new_empty new_tensor".split()
+    [
+        "shape",
+        "dtype",
+        "device",
+        "ndim",
+        "layout",
+        "is_cuda",
+        "is_sparse",
+        "requires_grad",
+        "size",
+        "dim",
+        "numel",
+        "is_floating_point",
+        "get_device",
+        "new_zeros",
+        "new_ones",
+        "new_full",
+        "new_empty",
+        "new_tensor",
+    ]
 )
 
 

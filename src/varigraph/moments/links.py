@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, OptionError
+from varigraph.errors import GraphError, ModelError, OptionError
 
 Reading = Literal["bernoulli", "weight"]
 
@@ -16,7 +17,8 @@ class LinkProbabilities:
     """The chance of every link, found by its two ends.
 
     Looking links up by their ends, not by their position, keeps this right for models that sort
-    or drop links on the way, and for layers that add self-loops, which are certain.
+    or drop links on the way, and for layers that add self-loops, which are certain. A link that is
+    listed more than once has one chance (``check_graph`` sees to it).
 
     Args:
         edge_index: links as the data lists them, ``[2, edges]``.
@@ -37,26 +39,52 @@ class LinkProbabilities:
                 f"links={reading!r} is not a reading of an uncertain link",
                 'links="bernoulli" (a coin per link) or links="weight" (Theorem 1 as printed)',
             )
+        if prob.shape != edge_index.shape[1:]:
+            raise GraphError(
+                f"{tuple(prob.shape)} probabilities for {edge_index.shape[1]} links",
+                "give one for every column of edge_index",
+            )
         self.nodes, self.reading, self.used = nodes, reading, False
-        self._keys, order = (edge_index[0] * nodes + edge_index[1]).sort()
-        self._prob = prob[order]
+        self._listed, self._prob = plain(edge_index), prob
 
-    def of(self, source: Tensor, target: Tensor, nodes: int) -> Tensor:  # [edges] -> [edges]
-        """Chance of each link ``source -> target``; self-loops that the data lacks are certain."""
-        if nodes != self.nodes:
-            raise ModelError(
-                f"a layer works on {nodes} nodes, the link probabilities are for {self.nodes}",
-                "leave edge_prob out, or pool nodes only after the last message-passing layer",
-            )
+    def of(self, edge_index: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]
+        """Chance of each of a layer's links; self-loops that the data lacks are certain.
+
+        Args:
+            edge_index: the links that a layer sends messages along.
+            own_loops: all self-loops are the layer's own and certain, whatever the data lists.
+        """
         self.used = True
-        keys = source * self.nodes + target
-        place = torch.searchsorted(self._keys, keys).clamp_max(len(self._keys) - 1)
-        known = self._keys[place] == keys
-        if not bool((known | (source == target)).all()):
-            first = int((~(known | (source == target))).nonzero()[0])
-            raise ModelError(
-                f"the model made the link {int(source[first])} -> {int(target[first])}, "
-                "whose probability is not in data.edge_prob",
-                "give every link that the model uses to the graph, with its probability",
-            )
-        return torch.where(known, self._prob[place], self._prob.new_ones(()))
+        links = plain(edge_index)
+        loop = links[0] == links[1]
+        if not own_loops and links.shape == self._listed.shape and torch.equal(links, self._listed):
+            return self._prob
+        keys, prob = self._sorted
+        wanted = torch.where((links < self.nodes).all(0), links[0] * self.nodes + links[1], -1)
+        place = torch.searchsorted(keys, wanted)
+        known = keys[place] == wanted
+        _refuse_unknown(links[:, ~(known | loop)])
+        certain = ~known | loop if own_loops else ~known
+        return torch.where(certain, prob.new_ones(()), prob[place])
+
+    @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """Keys of the links in ascending order with their chances, and a mark at the end."""
+        keys, order = (self._listed[0] * self.nodes + self._listed[1]).sort()
+        end = keys.new_full((1,), torch.iinfo(keys.dtype).max)
+        return torch.cat([keys, end]), torch.cat([self._prob[order], self._prob.new_ones(1)])
+
+
+def plain(edge_index: Tensor) -> Tensor:
+    """An ``EdgeIndex`` as the tensor that it is."""
+    return edge_index.as_subclass(Tensor)
+
+
+def _refuse_unknown(links: Tensor) -> None:  # [2, links not found]
+    if links.shape[1] > 0:
+        source, target = links[:, 0].tolist()
+        raise ModelError(
+            f"the model made the link {source} -> {target}, whose probability is not in "
+            "data.edge_prob",
+            "give every link that the model uses to the graph, with its probability",
+        )

@@ -56,8 +56,8 @@ def group_max(
     .. math::
         E[y] = a + \int_a^b (1 - F)\,dt \qquad E[(y - a)^2] = 2 \int_a^b (t - a)(1 - F)\,dt
 
-    by Gauss–Legendre with points that crowd at :math:`a`, where narrow Gaussians end. Unlike a chain
-    of pairwise maxima, the result does not depend on the order of the messages.
+    by Gauss–Legendre with points that crowd at :math:`a`, where narrow Gaussians end. Unlike a
+    chain of pairwise maxima, the result does not depend on the order of the messages.
 
     Messages that come with chance :math:`p_i` have :math:`1 - p_i + p_i \Phi` for :math:`\Phi`;
     with probability :math:`\prod (1 - p_i)` none comes, and the maximum is 0.
@@ -90,7 +90,7 @@ def group_max(
 def _interval(
     x: Gaussian, group: Tensor, groups: int, *, may_be_empty: bool
 ) -> tuple[Tensor, Tensor]:
-    """Lower end and width of an interval that holds each group's maximum, ``[groups, features]``."""
+    """Lower end and width of an interval that holds each group's maximum."""
     reach = REACH.get(x.mean.dtype, REACH_OTHERWISE) * x.var.sqrt()
     index = group[:, None].expand_as(x.mean)
     zeros = x.mean.new_zeros(groups, x.mean.shape[1])

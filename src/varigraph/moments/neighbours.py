@@ -7,12 +7,11 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch_geometric import EdgeIndex
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.links import LinkProbabilities, plain
 from varigraph.moments.sparse import Sparse
 
 
@@ -108,6 +107,9 @@ class NeighbourSum(Gaussian):
     features that one coin moves, and is less work where the map narrows.
     """
 
+    neighbours: Neighbours
+    x: Gaussian
+
     def __init__(self, neighbours: Neighbours, x: Gaussian) -> None:
         self.__dict__.update(neighbours=neighbours, x=x)
 
@@ -116,12 +118,12 @@ class NeighbourSum(Gaussian):
         return self.neighbours.sum(self.x)
 
     @property
-    def mean(self) -> Tensor:  # type: ignore[override]
+    def mean(self) -> Tensor:
         """Mean of the sum, without a map."""
         return self._moments.mean
 
     @property
-    def var(self) -> Tensor:  # type: ignore[override]
+    def var(self) -> Tensor:
         """Variance of the sum, without a map."""
         return self._moments.var
 
@@ -156,26 +158,32 @@ def neighbours_of(
         weight = weight / torch.bincount(target, minlength=nodes).clamp(min=1)[target]
     prob = None
     if links is not None:
-        prob = links.of(first, second, nodes).to(dtype)
-        prob = torch.where(first == second, 1.0, prob) if certain_loops else prob
+        _same_nodes(nodes, links)
+        prob = links.of(torch.stack([first, second]), own_loops=certain_loops).to(dtype)
         if links.reading == "weight":
             weight, prob = weight * prob, None
     return merged(target, source, weight, prob, nodes)
+
+
+def _same_nodes(nodes: int, links: LinkProbabilities) -> None:
+    if nodes != links.nodes:
+        raise ModelError(
+            f"a layer works on {nodes} nodes, the link probabilities are for {links.nodes}",
+            "leave edge_prob out, or pool nodes only after the last message-passing layer",
+        )
 
 
 def as_edge_index(
     edge_index: Tensor, weight: Tensor | None, flow: str
 ) -> tuple[Tensor, Tensor | None]:
     """Any adjacency of torch_geometric as plain ``[2, edges]`` and weights."""
-    if isinstance(edge_index, EdgeIndex):
-        return edge_index.as_tensor(), weight
     if not isinstance(edge_index, Tensor):
         raise ModelError(
             f"a layer was given its links as {type(edge_index).__name__}",
             "give them as edge_index [2, edges], an EdgeIndex or a torch sparse tensor",
         )
     if not is_torch_sparse_tensor(edge_index):
-        return edge_index, weight
+        return plain(edge_index), weight
     if flow != "source_to_target":
         raise ModelError(
             "a layer with flow='target_to_source' was given a sparse adjacency",

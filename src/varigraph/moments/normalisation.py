@@ -64,7 +64,10 @@ def normalize(
 
 @implements(gnn.GraphNorm, exactness="approximate", note=FROZEN)
 def graph_norm(
-    layer: nn.Module, x: Gaussian, batch: Tensor | None = None, batch_size: int | None = None
+    layer: gnn.GraphNorm,
+    x: Gaussian,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
 ) -> Gaussian:
     r"""Moments of :math:`w (x - \alpha \bar\mu_g) / \sqrt{s_g^2 + \epsilon} + b` per graph g."""
     graph, graphs = _graphs(x, batch, batch_size)
@@ -75,7 +78,10 @@ def graph_norm(
 
 @implements(gnn.LayerNorm, exactness="approximate", note=FROZEN)
 def graph_layer_norm(
-    layer: nn.Module, x: Gaussian, batch: Tensor | None = None, batch_size: int | None = None
+    layer: gnn.LayerNorm,
+    x: Gaussian,
+    batch: Tensor | None = None,
+    batch_size: int | None = None,
 ) -> Gaussian:
     r"""Moments of torch_geometric's layer norm, over one node or over all nodes of a graph."""
     if layer.mode == "node":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
@@ -13,7 +11,7 @@ from varigraph.moments.linear import certain
 from varigraph.moments.maximum import group_max
 from varigraph.moments.registry import implements
 
-Axes = int | Sequence[int] | None
+Axes = int | list[int] | tuple[int, ...] | None
 
 
 @implements("sum", exactness="exact for independent inputs")
@@ -24,7 +22,7 @@ def total(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
 
 @implements("mean", exactness="exact for independent inputs")
 def mean(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
-    r"""Moments of :math:`\frac{1}{n} \sum_i x_i`; the variance is :math:`\frac{1}{n^2} \sum v_i`."""
+    r"""Moments of :math:`\frac{1}{n} \sum x_i`; the variance is :math:`\frac{1}{n^2} \sum v_i`."""
     average = torch.mean(x.mean, dim, keepdim)
     count = x.mean.numel() / average.numel()
     return Gaussian(average, torch.mean(x.var, dim, keepdim) / count)
@@ -58,7 +56,7 @@ def scatter_reduce(
     """Moments of the largest value of each group, as max pooling asks for it."""
     if reduce != "amax" or include_self or src.mean.dim() != 2 or dim % 2 != 0:
         raise MissingRuleError(
-            f"scatter_reduce(reduce={reduce!r}, include_self={include_self}, dim={dim}) has no rule",
+            f"scatter_reduce({reduce!r}, include_self={include_self}, dim={dim}) has no rule",
             "pool with global_mean_pool, global_add_pool or global_max_pool",
         )
     return group_max(src, index[:, 0], groups=x.shape[0])

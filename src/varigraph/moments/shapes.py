@@ -12,11 +12,43 @@ from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.softmax import Logits
 
-MOVES = (
-    "__getitem__ index_select select narrow gather take_along_dim split chunk unbind view reshape"
-    " view_as reshape_as flatten unflatten squeeze unsqueeze transpose t permute movedim expand"
-    " expand_as contiguous clone detach to float double half cpu cuda flip roll type_as"
-).split()
+MOVES = [
+    "__getitem__",
+    "index_select",
+    "select",
+    "narrow",
+    "gather",
+    "take_along_dim",
+    "split",
+    "chunk",
+    "unbind",
+    "view",
+    "reshape",
+    "view_as",
+    "reshape_as",
+    "flatten",
+    "unflatten",
+    "squeeze",
+    "unsqueeze",
+    "transpose",
+    "t",
+    "permute",
+    "movedim",
+    "expand",
+    "expand_as",
+    "contiguous",
+    "clone",
+    "detach",
+    "to",
+    "float",
+    "double",
+    "half",
+    "cpu",
+    "cuda",
+    "flip",
+    "roll",
+    "type_as",
+]
 
 
 def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:

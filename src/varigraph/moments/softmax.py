@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.quasirandom import SobolEngine
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
@@ -66,7 +67,7 @@ def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classe
     different masks average out, because each has points of its own.
     """
     half = max(TOTAL_POINTS // masks, POINTS_PER_CLASS * classes) // 2
-    engine = torch.quasirandom.SobolEngine(classes, scramble=True, seed=0)
+    engine: Any = SobolEngine(classes, scramble=True, seed=0)  # type: ignore[no-untyped-call]
     uniform = engine.draw(masks * half, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
     points = torch.special.ndtri(uniform).view(masks, half, classes)
     root = torch.linalg.cholesky(points.mT @ points / half)

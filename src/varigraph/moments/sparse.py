@@ -71,4 +71,4 @@ class _Product(torch.autograd.Function):
     def vmap(info: Any, in_dims: tuple[Any, int], matrix: Sparse, x: Tensor) -> tuple[Tensor, int]:
         columns = x.movedim(in_dims[1], 1)  # [nodes, samples, features]
         product = matrix @ columns.flatten(1)
-        return product.unflatten(1, columns.shape[1:]), 1
+        return product.view(-1, *columns.shape[1:]), 1

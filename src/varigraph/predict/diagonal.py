@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
 from varigraph.moments import Gaussian
 from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.predict.checks import check_nodes, check_output
 from varigraph.predict.masks import draw_masks
 from varigraph.predict.mixture import Mixture
 from varigraph.predict.passes import Passes
@@ -30,7 +30,7 @@ def diagonal(
     samples: int,
     seed: int,
     task: Task,
-    nodes: Tensor | None,  # [nodes]
+    nodes: Tensor | Sequence[int] | None,
     memory: int,
 ) -> Prediction:
     r"""Mean and variance by assumed density filtering and T dropout masks (equation 13).
@@ -39,12 +39,16 @@ def diagonal(
     those before it, as if those were independent. Cheap, and it ranks nodes well; on trained
     networks hidden numbers move together, and the size of the variance can be far too small.
     """
+    plain = passes.without_masks()
+    check_output(plain, task)
+    chosen, points = check_nodes(nodes, len(plain)), None
+    if task == "classification":
+        points = normal_points(max(samples, 1), plain.mean.shape[1])
     logits, answers = [], []
-    for outputs, masks in _outputs(passes, samples, seed=seed, memory=memory):
-        picked = outputs if nodes is None else Gaussian(outputs.mean[:, nodes], outputs.var[:, nodes])
+    for outputs, masks in _outputs(passes, plain, samples, seed=seed, memory=memory):
+        picked = outputs if chosen is None else outputs[:, chosen]
         logits.append(Mixture.of(picked))
-        if task == "classification":
-            points = normal_points(max(samples, 1), picked.mean.shape[-1])
+        if points is not None:
             answers.append(Mixture.of(class_probabilities(picked, points[masks])))
     before_softmax = reduce(operator.add, logits)
     answer = reduce(operator.add, answers) if answers else before_softmax
@@ -60,11 +64,9 @@ def diagonal(
 
 
 def _outputs(
-    passes: Passes, samples: int, *, seed: int, memory: int
+    passes: Passes, plain: Gaussian, samples: int, *, seed: int, memory: int
 ) -> Iterator[tuple[Gaussian, slice]]:
     """Outputs ``[masks, nodes, classes]`` under batches of masks, and which masks those are."""
-    plain = passes.without_masks()
-    _check_finite(plain)
     if samples == 0 or not passes.sites:
         if samples > 0:
             warnings.warn(NO_DROPOUT, stacklevel=4)
@@ -79,13 +81,3 @@ def _outputs(
         ]
         mean, var = torch.vmap(passes.with_masks)(*masks)
         yield Gaussian(mean, var), slice(chosen.start, chosen.stop)
-
-
-def _check_finite(out: Gaussian) -> None:
-    if not bool((out.mean.isfinite() & out.var.isfinite()).all()):
-        row = int((~(out.mean.isfinite() & out.var.isfinite())).flatten(1).any(1).nonzero()[0])
-        raise ModelError(
-            f"the answer for node {row} is not a finite number",
-            "check the weights for NaN or infinity, and that the model keeps what in-place "
-            "functions such as scatter_add_() return",
-        )

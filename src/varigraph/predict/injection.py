@@ -31,7 +31,7 @@ class _Before:
         return tuple(map(self._drop, args)), {key: self._drop(arg) for key, arg in kwargs.items()}
 
     def _drop(self, arg: Any) -> Any:
-        return F.dropout(arg, self.rate, training=True) if isinstance(arg, TensorLike) else arg
+        return arg.answer(F.dropout, arg, self.rate) if isinstance(arg, TensorLike) else arg
 
 
 @contextmanager

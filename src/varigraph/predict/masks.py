@@ -32,6 +32,7 @@ class Sites:
     found: list[Site] = field(default_factory=list)
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
+        """Note the place."""
         self.found.append(Site(x.mean.shape, rate))
         return x
 
@@ -43,6 +44,7 @@ class Masks:
         self.left = list(masks)
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
+        """Apply the next mask."""
         if not self.left or self.left[0].shape != x.mean.shape:
             raise ModelError(
                 "the model met dropout in another order or shape than in its first pass",

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, LinkProbabilities, Propagation, StandIn, propagating
-from varigraph.moments.softmax import Logits
 from varigraph.predict.masks import Masks, Site, Sites
 
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
@@ -53,14 +52,14 @@ class Passes:
             out = self._through(Propagation(self.links, sites, step, self._prepared))
         if self.links is not None and not self.links.used:
             raise ModelError(
-                "the graph has link probabilities, but no message-passing layer of the model used them",
+                "the graph has link probabilities, but no message-passing layer used them",
                 "pass messages with layers of torch_geometric, or leave data.edge_prob out",
             )
         self.sites = sites.found
         return out
 
     def with_masks(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance under one mask for every site; steps before the first are not redone."""
+        """Mean and variance under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 
         def step(compute: Callable[[], Any]) -> Any:
@@ -84,11 +83,6 @@ class Passes:
             f"the forward returned {_what(out)}, not one value per node that depends on x",
             "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
         )
-
-
-def ends_in_softmax(out: Gaussian) -> bool:
-    """Whether the model's last step was a softmax or log-softmax."""
-    return isinstance(out, Logits)
 
 
 def _what(out: Any) -> str:

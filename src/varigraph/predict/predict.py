@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
-from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities, StandIn, converted
 from varigraph.moments.links import Reading
+from varigraph.predict.checks import check_model
 from varigraph.predict.diagonal import diagonal
 from varigraph.predict.injection import injected
 from varigraph.predict.memory import as_bytes
@@ -82,7 +83,7 @@ def predict(
     """
     check_graph(data)
     _check_options(method, samples, seed, task)
-    _check_model(model, data)
+    check_model(model, data)
     x = Gaussian(data.x, feature_variance(data))
     run = _caller(model, data, forward)
     with torch.no_grad(), converted(model, dropout_on=samples > 0), ExitStack() as stack:
@@ -94,7 +95,7 @@ def predict(
             samples=samples,
             seed=seed,
             task=task,
-            nodes=_picked(nodes),
+            nodes=nodes,
             memory=as_bytes(memory),
         )
 
@@ -111,10 +112,6 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     if prob is None:
         return None
     return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
-
-
-def _picked(nodes: Tensor | Sequence[int] | None) -> Tensor | None:
-    return None if nodes is None else torch.as_tensor(nodes)
 
 
 def _refuse_second_dropout(passes: Passes, rate: float) -> None:
@@ -136,25 +133,3 @@ def _check_options(method: str, samples: int, seed: int, task: str) -> None:
         raise OptionError(f"samples={samples!r} is not a number of masks", "samples=100, or 0")
     if not isinstance(seed, int) or seed < 0:
         raise OptionError(f"seed={seed!r} is not a seed", "give a whole number from 0 on")
-
-
-def _check_model(model: nn.Module, data: Data) -> None:
-    if not isinstance(model, nn.Module):
-        raise ModelError(
-            f"the model is a {type(model).__name__}", "give a torch.nn.Module that is trained"
-        )
-    for name, parameter in model.named_parameters():
-        if isinstance(parameter, nn.UninitializedParameter):
-            raise ModelError(
-                f"parameter {name} has no values yet", "run the model once, or load its weights"
-            )
-        if parameter.device != data.x.device:
-            raise ModelError(
-                f"parameter {name} is on {parameter.device}, data.x on {data.x.device}",
-                f"move the graph: data.to({str(parameter.device)!r})",
-            )
-        if parameter.is_floating_point() and parameter.dtype != data.x.dtype:
-            raise ModelError(
-                f"parameter {name} is {parameter.dtype}, data.x is {data.x.dtype}",
-                f"convert the features: data.x = data.x.to({parameter.dtype})",
-            )

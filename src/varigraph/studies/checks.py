@@ -6,7 +6,8 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
-from varigraph.errors import GraphError, ModelError
+from varigraph.errors import GraphError
+from varigraph.predict.checks import check_model
 
 
 def check_trainable(model: nn.Module, graph: Data) -> None:
@@ -27,7 +28,7 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
         )
     for mask in ("train_mask", "val_mask"):
         _check_labels(graph, mask)
-    _check_parameters(model, graph)
+    check_model(model, graph)
 
 
 def _check_labels(graph: Data, mask_name: str) -> None:
@@ -42,21 +43,3 @@ def _check_labels(graph: Data, mask_name: str) -> None:
             f"the labels y of the nodes in {mask_name} are not classes",
             "graph.y = labels, [nodes], integers from 0",
         )
-
-
-def _check_parameters(model: nn.Module, graph: Data) -> None:
-    for name, parameter in model.named_parameters():
-        if isinstance(parameter, nn.UninitializedParameter):
-            raise ModelError(
-                f"parameter {name} has no size yet", "run the model once: model(x, edge_index)"
-            )
-        if parameter.device != graph.x.device:
-            raise ModelError(
-                f"parameter {name} is on {parameter.device}, graph.x on {graph.x.device}",
-                f"graph = graph.to({str(parameter.device)!r})",
-            )
-        if parameter.is_floating_point() and parameter.dtype != graph.x.dtype:
-            raise ModelError(
-                f"parameter {name} is {parameter.dtype}, graph.x is {graph.x.dtype}",
-                f"graph.x = graph.x.to({parameter.dtype})",
-            )

@@ -15,7 +15,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import ModelError, OptionError
-from varigraph.moments.messages import LinkWeights, scaled_messages
+from varigraph.moments import LinkProbabilities
+from varigraph.moments.messages import scaled_messages
 from varigraph.studies.checks import check_trainable
 from varigraph.studies.sampling import Flow, NeighbourSampler
 
@@ -151,8 +152,9 @@ class _Lesson:
         prob = self.graph.get("edge_prob")
         if prob is None:
             return nullcontext()
+        prob = prob if edges is None else prob[edges]
         return scaled_messages(
-            self.model, LinkWeights(edge_index, prob if edges is None else prob[edges])
+            self.model, LinkProbabilities(edge_index, prob, self.graph.num_nodes)
         )
 
 

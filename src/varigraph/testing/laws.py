@@ -63,9 +63,7 @@ def check_rule(
     return error
 
 
-def largest_error(
-    target: Target, *args: Any, x: Gaussian, oracle: Oracle, **kwargs: Any
-) -> float:
+def largest_error(target: Target, *args: Any, x: Gaussian, oracle: Oracle, **kwargs: Any) -> float:
     """Largest relative error of a rule against an oracle, over means and variances.
 
     Errors of the mean are measured against mean plus standard deviation, errors of the variance
@@ -83,10 +81,12 @@ def apply(target: Target, x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """Moments of ``target(x, *args)`` by its rule."""
     with torch.no_grad(), propagating(Propagation()):
         if not isinstance(target, nn.Module):
-            return _only(target(x, *_cast(args, x), **_cast(kwargs, x)))
+            out: Gaussian = _only(target(x, *_cast(args, x), **_cast(kwargs, x)))
+            return out
         layer = deepcopy(target).to(x.mean.dtype)
         with converted(layer, dropout_on=False):
-            return _only(layer(StandIn(x), *_cast(args, x), **_cast(kwargs, x)).value)
+            guise: StandIn = layer(StandIn(x), *_cast(args, x), **_cast(kwargs, x))
+            return guise.value
 
 
 def plain(target: Target, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -127,9 +127,9 @@ def _check_digits(target: Target, args: Any, kwargs: Any, x: Gaussian) -> None:
     got = apply(target, single, *args, **kwargs)
     rounding, scale = ROUNDING[torch.float32], float(want.var.max())
     assert torch.allclose(got.mean.double(), want.mean, rtol=rounding, atol=rounding), "law 3: mean"
-    assert torch.allclose(
-        got.var.double(), want.var, rtol=50 * rounding, atol=rounding * scale
-    ), "law 3: the variance loses its digits in float32"
+    assert torch.allclose(got.var.double(), want.var, rtol=50 * rounding, atol=rounding * scale), (
+        "law 3: the variance loses its digits in float32"
+    )
 
 
 def _check_variance(target: Target, args: Any, kwargs: Any, x: Gaussian, linear: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +41,9 @@ def quadrature(function: Function, mean: Tensor, var: Tensor, *, kink: float = 0
     """
     pairs = [
         _integrals(function, m, math.sqrt(v), kink)
-        for m, v in zip(mean.double().flatten().tolist(), var.double().flatten().tolist(), strict=True)
+        for m, v in zip(
+            mean.double().flatten().tolist(), var.double().flatten().tolist(), strict=True
+        )
     ]
     means, variances = np.array(pairs).T
     return Moments(
@@ -59,12 +62,13 @@ def _integrals(function: Function, mean: float, std: float, kink: float) -> tupl
         # Bends as wide as 1 around the kink can be narrow on the scale of the noise.
         bends = [(kink + step - mean) / std for step in (-8, -1, 0, 1, 8)] if std > 0 else []
         points = [-REACH, *sorted(b for b in bends if -REACH < b < REACH), REACH]
-        spans = zip(points, points[1:], strict=False)
         options = {"epsabs": 0.0, "epsrel": 1e-11, "limit": 200}
         with warnings.catch_warnings():
             # It stops at rounding error, which is what is asked of it.
             warnings.simplefilter("ignore", integrate.IntegrationWarning)
-            return float(sum(integrate.quad(integrand, a, b, **options)[0] for a, b in spans))
+            return float(
+                sum(integrate.quad(integrand, a, b, **options)[0] for a, b in pairwise(points))
+            )
 
     if std == 0:
         return value(0.0), 0.0
@@ -81,8 +85,8 @@ def jacobian(function: Function, mean: Tensor, var: Tensor) -> Moments:
         var: variances of the inputs.
     """
     point = mean.double()
-    matrix = torch.autograd.functional.jacobian(function, point)
-    matrix = matrix.reshape(-1, point.numel())  # type: ignore[union-attr]
+    matrix: Tensor = torch.autograd.functional.jacobian(function, point)  # type: ignore[no-untyped-call]
+    matrix = matrix.reshape(-1, point.numel())
     out = function(point)
     return Moments(out.detach(), (matrix.square() @ var.double().flatten()).view(out.shape))
 
@@ -90,9 +94,10 @@ def jacobian(function: Function, mean: Tensor, var: Tensor) -> Moments:
 def sampling(
     function: Function, mean: Tensor, var: Tensor, *, samples: int = 20_000, seed: int = 0
 ) -> Moments:
-    r"""Moments by brute force, with the standard errors :math:`s / \sqrt{S}` and that of the variance.
+    r"""Moments by brute force, with standard errors.
 
-    The latter uses the fourth moment: :math:`\sqrt{(m_4 - s^4) / S}`.
+    They are :math:`s / \sqrt{S}` for the mean and :math:`\sqrt{(m_4 - s^4) / S}` for the variance,
+    with the fourth central moment :math:`m_4`.
 
     Args:
         function: anything.
