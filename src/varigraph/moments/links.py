@@ -67,6 +67,10 @@ class LinkProbabilities:
         certain = ~known | loop if own_loops else ~known
         return torch.where(certain, prob.new_ones(()), prob[place])
 
+    def held_at_mean(self) -> LinkProbabilities:
+        """The same chances as plain weights: what a coin is on average."""
+        return LinkProbabilities(self._listed, self._prob, self.nodes, "weight")
+
     @cached_property
     def _sorted(self) -> tuple[Tensor, Tensor]:
         """Keys of the links in ascending order with their chances, and a mark at the end."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -58,6 +59,7 @@ def passes_logits(function: Callable[..., Any]) -> bool:
     return function in (Tensor.__getitem__, torch.index_select, Tensor.index_select)
 
 
+@lru_cache(maxsize=8)
 def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classes]
     r"""Point sets that stand for a standard normal in as many dimensions as there are classes.
 

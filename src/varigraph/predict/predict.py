@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import Any, Literal, get_args
 
-import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
 from varigraph.errors import OptionError
-from varigraph.moments import Gaussian, LinkProbabilities, StandIn, converted
+from varigraph.moments import Gaussian, LinkProbabilities, StandIn
 from varigraph.moments.links import Reading
 from varigraph.predict.checks import check_model
 from varigraph.predict.diagonal import diagonal
-from varigraph.predict.injection import injected
 from varigraph.predict.memory import as_bytes
-from varigraph.predict.passes import Passes
 from varigraph.predict.prediction import Prediction, Task
+from varigraph.predict.question import Question, Source, check_sources
 
 Method = Literal["diagonal"]
+METHODS: dict[str, Callable[[Question], Prediction]] = {"diagonal": diagonal}
 Forward = Callable[[nn.Module, Any, Data], Any]
 
 
@@ -31,6 +29,7 @@ def predict(
     *,
     method: Method = "diagonal",
     links: Reading = "bernoulli",
+    sources: Sequence[Source] | None = None,
     samples: int = 100,
     seed: int = 0,
     task: Task = "classification",
@@ -55,6 +54,8 @@ def predict(
         method: ``"diagonal"``, the paper's closed form: all numbers taken as independent.
         links: how ``edge_prob`` is read. ``"bernoulli"``: a coin per link, which removes the
             message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
+        sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
+            all that the data and the model carry. What is left out is held at its mean.
         samples: number T of dropout masks; 0 takes the weights as certain.
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
         task: ``"classification"`` (softmax over the model's logits) or ``"regression"``.
@@ -84,20 +85,21 @@ def predict(
     check_graph(data)
     _check_options(method, samples, seed, task)
     check_model(model, data)
-    x = Gaussian(data.x, feature_variance(data))
-    run = _caller(model, data, forward)
-    with torch.no_grad(), converted(model, dropout_on=samples > 0), ExitStack() as stack:
-        if dropout is not None and samples > 0:
-            _refuse_second_dropout(Passes(run, x, None), dropout)
-            stack.enter_context(injected(model, dropout))
-        return diagonal(
-            Passes(run, x, _links(data, links)),
-            samples=samples,
-            seed=seed,
-            task=task,
-            nodes=nodes,
-            memory=as_bytes(memory),
-        )
+    considered = check_sources(sources)
+    question = Question(
+        model=model,
+        run=_caller(model, data, forward),
+        x=Gaussian(data.x, feature_variance(data)),
+        links=_links(data, links),
+        sources=frozenset(get_args(Source)),
+        samples=samples,
+        seed=seed,
+        task=task,
+        nodes=nodes,
+        memory=as_bytes(memory),
+        dropout=dropout,
+    )
+    return METHODS[method](question.only(*considered))
 
 
 def _caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[StandIn], Any]:
@@ -112,16 +114,6 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     if prob is None:
         return None
     return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
-
-
-def _refuse_second_dropout(passes: Passes, rate: float) -> None:
-    passes.without_masks()
-    if passes.sites:
-        raise OptionError(
-            f"dropout={rate} is for networks without dropout; this one has its own, of rate "
-            f"{passes.sites[0].rate}",
-            "leave dropout= out",
-        )
 
 
 def _check_options(method: str, samples: int, seed: int, task: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,35 +11,58 @@ from torch import Tensor
 from varigraph.moments import Gaussian
 
 Task = Literal["classification", "regression"]
+#: Parts of the variance, in the order in which they are shown.
+PARTS = ("features", "links", "weights", "interactions")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StandardErrors:
+    """Standard errors of sampled figures, each of the shape of what it belongs to."""
+
+    mean: Tensor
+    total: Tensor
+    by_source: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    r"""Mean and variance of a network's answer for every node (equation 13).
+    r"""Mean and variance of a network's answer for every node, and what the variance is due to.
 
     .. math::
-        \text{total} = \underbrace{\frac{1}{T} \sum_t v_t}_{\text{aleatoric}}
-            + \underbrace{\frac{1}{T} \sum_t (m_t - \bar m)^2}_{\text{epistemic}}
+        \text{total} = \text{features} + \text{links} + \text{weights} + \text{interactions}
 
-    All variances are on the scale of ``mean``, never on two scales at once.
+    A source's share is the variance of the answer's mean given that source,
+    :math:`V[E[y \mid s]]`: what would be left if the others were known. What no source causes
+    alone is interaction. All variances are on the scale of ``mean``, never on two scales at once.
 
     Args:
         mean: expected class probability, ``[nodes, classes]``; in regression the expected value.
-        aleatoric: variance that comes from the data: noisy features, uncertain links.
-        epistemic: variance that comes from the weights, by T dropout masks.
+        by_source: variance due to ``features``, ``links``, ``weights`` and ``interactions``.
         logits: mean and total variance before the softmax.
-        method: how it was computed.
-        samples: number T of dropout masks; 0 where the weights were taken as certain.
+        method: how it was computed, and why so where that was left open.
+        samples: number of dropout masks or draws; 0 where nothing was sampled.
         task: ``"classification"`` or ``"regression"``.
+        std_error: standard errors, where the answer was sampled.
     """
 
     mean: Tensor
-    aleatoric: Tensor
-    epistemic: Tensor
+    by_source: Mapping[str, Tensor]
     logits: Gaussian
     method: str
     samples: int
     task: Task = "classification"
+    std_error: StandardErrors | None = None
+
+    @property
+    def epistemic(self) -> Tensor:  # [nodes, classes]
+        """Variance due to the weights alone (second term of equation 13)."""
+        return self.by_source["weights"]
+
+    @property
+    def aleatoric(self) -> Tensor:  # [nodes, classes]
+        """The rest: noisy features, uncertain links and what they do together (first term)."""
+        parts = self.by_source
+        return parts["features"] + parts["links"] + parts["interactions"]
 
     @property
     def total(self) -> Tensor:  # [nodes, classes]
@@ -47,8 +71,8 @@ class Prediction:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.mean.shape))
+        shares = ", ".join(f"{part} {self.by_source[part].mean():.3g}" for part in PARTS)
         return (
             f"Prediction({shape}, {self.task}, method={self.method!r}, samples={self.samples}, "
-            f"mean variance: aleatoric {self.aleatoric.mean():.3g}, "
-            f"epistemic {self.epistemic.mean():.3g})"
+            f"mean variance: {shares})"
         )
