@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check format clean
+.PHONY: run test check format rules clean
 
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
@@ -20,6 +20,10 @@ check: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The table of rules in docs/rules.md, with errors measured anew: about a minute.
+rules: $(VENV)/.dev
+	$(BIN)/python scripts/rule_table.py
 
 # torch goes first and pinned, so that nothing after it pulls another build.
 $(VENV)/.torch: constraints.txt

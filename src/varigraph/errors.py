@@ -34,5 +34,9 @@ class MissingRuleError(ModelError):
     """A layer or function has no moment rule. It is never skipped: that would be silently wrong."""
 
 
+class TooLargeError(ModelError):
+    """The work does not fit in the memory that it was given; said before it starts."""
+
+
 class OptionError(VarigraphError, ValueError):
     """An option has a value that makes no sense."""

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,14 +15,6 @@ def cache(tmp_path, monkeypatch):
     """The cache folder of this test alone; the user's own is never touched."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "varigraph"
-
-
-@pytest.fixture(scope="session")
-def real_data():
-    folder = os.environ.get("VARIGRAPH_DATA")
-    if not folder:
-        pytest.skip("set VARIGRAPH_DATA to a folder that holds PubMed/raw, CiteSeer/raw, ...")
-    return Path(folder)
 
 
 @pytest.fixture

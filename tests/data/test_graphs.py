@@ -12,21 +12,6 @@ def cora():
     return load("cora")
 
 
-@pytest.fixture(scope="module")
-def stored(real_data, tmp_path_factory):
-    """Data sets of the real root by name, each read once."""
-    graphs = {}
-
-    def get(name):
-        if name not in graphs:
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-                graphs[name] = load(name, root=real_data)
-        return graphs[name]
-
-    return get
-
-
 def assert_links_are_in_order(graph):
     source, target = graph.edge_index
     key = source * graph.num_nodes + target

@@ -200,7 +200,23 @@ def pooled_max(x: Any) -> Any:
     return gnn.global_max_pool(x, GROUPS, 4)
 
 
+def dense_maxima(function: Any, mean: Tensor, var: Tensor) -> Moments:
+    """The largest message of each node, by adaptive integration; links listed twice count once."""
+    rows = [LINKS[0][LINKS[1] == node].unique() for node in range(len(mean))]
+    columns = range(mean.shape[1])
+    table = [[_largest(mean[r, c], var[r, c]) for c in columns] for r in rows]
+    return Moments(*torch.tensor(table).double().movedim(-1, 0))
+
+
+def largest_message() -> nn.Module:
+    """SAGE with max and identity maps: what is left is the maximum."""
+    made = gnn.SAGEConv(4, 4, aggr="max", root_weight=False, bias=False)
+    nn.init.eye_(made.lin_l.weight)
+    return made
+
+
 MAXIMA = [
+    Case("SAGEConv", largest_message(), (LINKS,), oracle=dense_maxima, tolerance=1e-7),
     Case("scatter_reduce", pooled_max, oracle=order_statistics, tolerance=1e-7),
     Case("max", lambda x: x[:3].max(0)[0][None], oracle=lambda f, m, v: Moments(
         *(t[:1] for t in order_statistics(f, m, v)[:2])), tolerance=1e-7),

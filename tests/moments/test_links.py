@@ -82,7 +82,7 @@ def test_theorem_1_through_the_whole_network_of_the_paper():
     graph = gnn_data(mean, edge_index)
     model = vg.paper_network(graph).double()
     graph.x_var, graph.edge_prob = torch.from_numpy(var), prob
-    pred = vg.predict(model, graph, links="weight", samples=0, task="regression")
+    pred = vg.predict(model, graph, method="diagonal", links="weight", samples=0, task="regression")
     for conv in (model.conv1, model.conv2):
         weights = [
             w.detach().numpy() for w in (conv.lin_r.weight, conv.lin_l.weight, conv.lin_l.bias)

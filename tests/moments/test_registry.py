@@ -83,7 +83,7 @@ def test_a_rule_of_the_users_own():
         from torch_geometric.data import Data
 
         graph = Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]), x_var=4.0)
-        pred = vg.predict(Halve(), graph, samples=0, task="regression")
+        pred = vg.predict(Halve(), graph, method="diagonal", samples=0, task="regression")
         assert pred.total.tolist() == [[1.0] * 3] * 2
     finally:
         del LAYERS[Halve]

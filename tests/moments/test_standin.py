@@ -67,6 +67,23 @@ def test_tuples_and_lists_are_looked_into():
     assert values.shape == (2, 2)
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x == 0,
+        lambda x: x != 0,
+        abs,
+        float,
+        lambda x: 2**x,
+        lambda x: x.T,
+        lambda x: 1.0 in x,
+    ],
+)
+def test_what_python_would_answer_silently_is_refused(call):
+    with pytest.raises(MissingRuleError):
+        call(guise())
+
+
 def test_attributes_that_no_tensor_has_are_missing():
     with pytest.raises(AttributeError, match="has no attribute 'colour'"):
         _ = guise().colour

@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.quadrature import integrated
 from varigraph.moments.registry import Exactness, implements
+from varigraph.moments.tape import Scale
+
+Activation = TypeVar("Activation", bound=Callable[..., Gaussian])
+
+
+def elementwise(rule: Activation) -> Activation:
+    r"""A rule for a function of each number by itself, which records its averaged slope.
+
+    .. math::
+        g = E[f'(x)] = \frac{\partial}{\partial \mu} E[f(x)]
+    """
+
+    @wraps(rule)
+    def taped(x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
+        out = rule(x, *args, **kwargs)
+        if current().tape is None:
+            return out
+        with torch.enable_grad():
+            mean = x.mean.detach().requires_grad_()
+            total = rule(Gaussian(mean, x.var.detach()), *args, **kwargs).mean.sum()
+        (slope,) = torch.autograd.grad(total, mean)
+        return recorded(out, (x, Scale(slope)))
+
+    return cast(Activation, taped)
+
 
 INTEGRATED: Exactness = "exact"
 BY_INTEGRATION = "for a Gaussian input, by numerical integration"
 
 
 @implements("relu", exactness="exact", modules=[nn.ReLU], note="for a Gaussian input")
+@elementwise
 def relu(x: Gaussian, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`\max(x, 0)`.
 
@@ -30,10 +60,11 @@ def relu(x: Gaussian, inplace: bool = False) -> Gaussian:
     The bracket is :math:`E[y^2] - E[y]^2` with the large terms cancelled by hand: their
     difference is 0 in float32 once :math:`\mu \gg \sigma`.
     """
-    return leaky_relu(x, negative_slope=0.0)
+    return _two_slopes(x, 0.0)
 
 
 @implements("leaky_relu", exactness="exact", modules=[nn.LeakyReLU], note="for a Gaussian input")
+@elementwise
 def leaky_relu(x: Gaussian, negative_slope: float = 0.01, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`s x + (1 - s) \max(x, 0)`; symbols as in :func:`relu`.
 
@@ -45,6 +76,7 @@ def leaky_relu(x: Gaussian, negative_slope: float = 0.01, inplace: bool = False)
 
 
 @implements("prelu", exactness="exact", modules=[nn.PReLU], note="for a Gaussian input")
+@elementwise
 def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
     """Moments of a leaky ReLU whose slope was learnt, by :func:`leaky_relu`."""
     return _two_slopes(x, weight)
@@ -65,48 +97,56 @@ def _two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
 
 
 @implements("elu", exactness=INTEGRATED, modules=[nn.ELU], note=BY_INTEGRATION)
+@elementwise
 def elu(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`x` above 0, :math:`\alpha (e^x - 1)` below."""
     return integrated(lambda v: F.elu(v, alpha), x)
 
 
 @implements("celu", exactness=INTEGRATED, modules=[nn.CELU], note=BY_INTEGRATION)
+@elementwise
 def celu(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`x` above 0, :math:`\alpha (e^{x / \alpha} - 1)` below."""
     return integrated(lambda v: F.celu(v, alpha), x)
 
 
 @implements("selu", exactness=INTEGRATED, modules=[nn.SELU], note=BY_INTEGRATION)
+@elementwise
 def selu(x: Gaussian, inplace: bool = False) -> Gaussian:
     """Moments of the scaled ELU."""
     return integrated(F.selu, x)
 
 
 @implements("gelu", exactness=INTEGRATED, modules=[nn.GELU], note=BY_INTEGRATION)
+@elementwise
 def gelu(x: Gaussian, approximate: str = "none") -> Gaussian:
     r"""Moments of :math:`x \Phi(x)`."""
     return integrated(lambda v: F.gelu(v, approximate=approximate), x)
 
 
 @implements("silu", exactness=INTEGRATED, modules=[nn.SiLU], note=BY_INTEGRATION)
+@elementwise
 def silu(x: Gaussian, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`x / (1 + e^{-x})`."""
     return integrated(F.silu, x)
 
 
 @implements("tanh", exactness=INTEGRATED, modules=[nn.Tanh], note=BY_INTEGRATION)
+@elementwise
 def tanh(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`\tanh x`."""
     return integrated(torch.tanh, x)
 
 
 @implements("sigmoid", exactness=INTEGRATED, modules=[nn.Sigmoid], note=BY_INTEGRATION)
+@elementwise
 def sigmoid(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`1 / (1 + e^{-x})`."""
     return integrated(torch.sigmoid, x)
 
 
 @implements("softplus", exactness=INTEGRATED, modules=[nn.Softplus], note=BY_INTEGRATION)
+@elementwise
 def softplus(x: Gaussian, beta: float = 1.0, threshold: float = 20.0) -> Gaussian:
     r"""Moments of :math:`\log(1 + e^{\beta x}) / \beta`."""
     return integrated(lambda v: F.softplus(v, beta, threshold), x)

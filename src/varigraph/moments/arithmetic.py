@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError
+from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.linear import certain
+from varigraph.moments.linear import certain, rescaled
+from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
+from varigraph.moments.tape import Scale
 
 Value = Gaussian | Tensor | float
 
@@ -29,8 +32,25 @@ def add(x: Value, other: Value, *, alpha: float = 1) -> Gaussian:
     if x is other:  # one and the same noise: it adds up before it is squared
         return mul(x, 1 + alpha)
     mean = mean_of(x) + alpha * mean_of(other)
-    var = var_of(x) + alpha**2 * var_of(other)
-    return Gaussian(mean, var.expand_as(mean))
+    if not isinstance(other, Gaussian):
+        return rescaled(gaussian(x), mean, mean.new_ones(()))
+    if not isinstance(x, Gaussian):
+        return rescaled(other, mean, mean.new_full((), alpha))
+    return joined(x, other, mean, alpha=alpha)
+
+
+def joined(
+    x: Gaussian, other: Gaussian, mean: Tensor, *, alpha: float = 1, shared: Tensor | None = None
+) -> Gaussian:
+    r"""Moments of :math:`x + \alpha y`, given the mean and, where known, their covariance."""
+    if isinstance(x, Affine) and isinstance(other, Affine) and x.mean.shape == other.mean.shape:
+        out: Gaussian = x.plus(other, alpha, mean)
+    else:
+        var = x.var + alpha**2 * other.var
+        var = var if shared is None else (var + 2 * alpha * shared).clamp_min(0)
+        out = Gaussian(mean, var.expand_as(mean))
+    one = mean.new_ones(())
+    return recorded(out, (x, Scale(one)), (other, Scale(alpha * one)))
 
 
 @implements("sub", "subtract", exactness="exact for independent inputs")
@@ -51,12 +71,11 @@ def mul(x: Value, other: Value) -> Gaussian:
         return square(x)
     a, b = mean_of(x), mean_of(other)
     if not isinstance(other, Gaussian):
-        var = var_of(x) * b * b
-    elif not isinstance(x, Gaussian):
-        var = other.var * a * a
-    else:
-        var = x.var * other.var + a.square() * other.var + b.square() * x.var
-    return Gaussian(a * b, var)
+        return rescaled(gaussian(x), a * b, torch.as_tensor(b, dtype=a.dtype, device=a.device))
+    if not isinstance(x, Gaussian):
+        return rescaled(other, a * b, torch.as_tensor(a, dtype=b.dtype, device=b.device))
+    var = x.var * other.var + a.square() * other.var + b.square() * x.var
+    return recorded(Gaussian(a * b, var), (x, Scale(b)), (other, Scale(a)))
 
 
 @implements("div", "divide", "true_divide", exactness="exact for independent inputs")
@@ -71,7 +90,7 @@ def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Gaussian
 @implements("neg", "negative", exactness="exact")
 def neg(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`-x`."""
-    return Gaussian(-x.mean, x.var)
+    return rescaled(x, -x.mean, x.mean.new_full((), -1.0))
 
 
 @implements("square", exactness="exact", note="for a Gaussian input")
@@ -82,7 +101,8 @@ def square(x: Gaussian) -> Gaussian:
         E = \mu^2 + \sigma^2 \qquad V = 4 \mu^2 \sigma^2 + 2 \sigma^4
     """
     power = x.mean.square()
-    return Gaussian(power + x.var, 4 * power * x.var + 2 * x.var.square())
+    out = Gaussian(power + x.var, 4 * power * x.var + 2 * x.var.square())
+    return recorded(out, (x, Scale(2 * x.mean)))
 
 
 @implements("pow", exactness="exact", note="exponents 1 and 2, for a Gaussian input")
@@ -103,6 +123,7 @@ def mean_of(x: Value) -> Any:
     return x.mean if isinstance(x, Gaussian) else x
 
 
-def var_of(x: Value) -> Tensor:
-    """Variance of a Gaussian; a certain value has none."""
-    return x.var if isinstance(x, Gaussian) else torch.zeros(())
+def gaussian(x: Value) -> Gaussian:
+    """The value as the Gaussian that it is: one of two arguments always is."""
+    assert isinstance(x, Gaussian)
+    return x

@@ -36,7 +36,7 @@ def converted(model: nn.Module, *, dropout_on: bool) -> Iterator[None]:
     with ExitStack() as stack:
         try:
             for module in modes:
-                module.training = dropout_on and not _is_normalisation(module)
+                module.training = dropout_on and not is_normalisation(module)
                 rule = rule_for_layer(module)
                 if rule is not None:
                     stack.enter_context(_routed(module, rule))
@@ -54,7 +54,9 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
         values = reveal((args, kwargs))
-        return disguise(current().step(lambda: rule(layer, *values[0], **values[1])))
+        result = current().step(lambda: rule(layer, *values[0], **values[1]))
+        current().note(result, rule.names[0])
+        return disguise(result)
 
     if "forward" in vars(layer):
         raise ModelError(
@@ -110,6 +112,7 @@ def _refuse_uncovered(model: nn.Module) -> None:
         )
 
 
-def _is_normalisation(module: nn.Module) -> bool:
+def is_normalisation(module: nn.Module) -> bool:
+    """Whether a module normalises by statistics, which are not to move at prediction time."""
     home = type(module).__module__
     return isinstance(module, _NormBase) or home.startswith("torch_geometric.nn.norm.")

@@ -12,8 +12,9 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
+from varigraph.moments.arithmetic import joined, mul
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.linear import linear
+from varigraph.moments.linear import linear, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
 from varigraph.moments.normalisation import normalize
@@ -21,12 +22,14 @@ from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
 
 INDEPENDENT: Exactness = "exact for independent inputs"
+AGGREGATIONS = (
+    "aggr mean and sum; max, normalize and project are approximate where self-loops, coins or "
+    "lengths tie their parts together"
+)
 HOPS = "exact for one hop; neighbours are taken as independent after each"
 
 
-@implements(
-    gnn.SAGEConv, exactness=INDEPENDENT, note="aggr mean, sum, max; coins with max approximate"
-)
+@implements(gnn.SAGEConv, exactness=INDEPENDENT, note=AGGREGATIONS)
 def sage_conv(layer: gnn.SAGEConv, x: Gaussian, edge_index: Tensor, size: Any = None) -> Gaussian:
     r"""Theorem 1: moments of :math:`C x_u + A \frac{1}{n} \sum_{v \in N(u)} p_{uv} x_v`."""
     _one_kind_of_node(layer, x, size)
@@ -36,9 +39,7 @@ def sage_conv(layer: gnn.SAGEConv, x: Gaussian, edge_index: Tensor, size: Any = 
     return normalize(out, dim=-1) if layer.normalize else out
 
 
-@implements(
-    gnn.GraphConv, exactness=INDEPENDENT, note="aggr sum, mean, max; coins with max approximate"
-)
+@implements(gnn.GraphConv, exactness=INDEPENDENT, note=AGGREGATIONS)
 def graph_conv(
     layer: gnn.GraphConv,
     x: Gaussian,
@@ -57,8 +58,7 @@ def gcn_conv(
 ) -> Gaussian:
     r"""Moments of :math:`\sum_v \hat A_{uv} W x_v + b`; degrees are those of the observed graph."""
     _one_kind_of_node(layer, x)
-    summed = _normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x))
-    return summed if layer.bias is None else Gaussian(summed.mean + layer.bias, summed.var)
+    return shifted(_normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x)), layer.bias)
 
 
 @implements(gnn.SGConv, exactness="approximate", note=HOPS)
@@ -70,9 +70,7 @@ def sg_conv(
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
     for _ in range(layer.K):
         hidden = neighbours.sum(hidden)
-    return (
-        Gaussian(hidden.mean + layer.lin.bias, hidden.var) if layer.lin.bias is not None else hidden
-    )
+    return shifted(hidden, layer.lin.bias)
 
 
 @implements(gnn.APPNP, exactness="approximate", note=HOPS)
@@ -89,18 +87,14 @@ def appnp(
             f"APPNP(dropout={layer.dropout}) drops links at prediction time, which has no rule",
             "set layer.dropout = 0, or leave the weights out with samples=0",
         )
-    neighbours, far, near = (
-        _normalised(layer, x, edge_index, edge_weight),
-        1 - layer.alpha,
-        layer.alpha,
-    )
+    neighbours = _normalised(layer, x, edge_index, edge_weight)
     loops = 0 if neighbours.loops is None else neighbours.loops
-    hidden, shared = x, x.var
+    start, hidden, shared = mul(x, layer.alpha), x, layer.alpha * x.var
     for _ in range(layer.K):
-        summed, shared = neighbours.sum(hidden), loops * shared
-        var = far**2 * summed.var + near**2 * x.var + 2 * far * near * shared
-        hidden = Gaussian(far * summed.mean + near * x.mean, var)
-        shared = far * shared + near * x.var
+        summed = mul(neighbours.sum(hidden), 1 - layer.alpha)
+        shared = (1 - layer.alpha) * loops * shared
+        hidden = joined(summed, start, summed.mean + start.mean, shared=shared)
+        shared = shared + start.var
     return hidden
 
 
@@ -135,12 +129,10 @@ def _self_and_neighbours(
     out = linear(summed, of_neighbours.weight, of_neighbours.bias)
     if of_self is None:
         return out
-    own = linear(x, of_self.weight, of_self.bias)
-    var = out.var + own.var
+    own, shared = linear(x, of_self.weight, of_self.bias), None
     if neighbours.loops is not None and not largest and messages is x:
-        both = F.linear(x.var, of_self.weight * of_neighbours.weight)
-        var = (var + 2 * neighbours.loops * both).clamp_min(0)
-    return Gaussian(out.mean + own.mean, var)
+        shared = neighbours.loops * F.linear(x.var, of_self.weight * of_neighbours.weight)
+    return joined(out, own, out.mean + own.mean, shared=shared)
 
 
 def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]
@@ -154,7 +146,7 @@ def _incoming(
     layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
 ) -> Neighbours:
     """The layer's neighbours, weighted as its aggregation asks."""
-    average, propagation = _aggregation(layer) == "mean", current()
+    aggregation, links = _aggregation(layer), current().links
 
     def build() -> Neighbours:
         return neighbours_of(
@@ -163,11 +155,12 @@ def _incoming(
             len(x),
             dtype=x.mean.dtype,
             flow=layer.flow,
-            average=average,
-            links=propagation.links,
+            average=aggregation == "mean",
+            largest=aggregation == "max",
+            links=links,
         )
 
-    return _prepared(build, edge_index, edge_weight, layer.flow, average, len(x))
+    return _prepared(build, edge_index, edge_weight, layer.flow, aggregation, len(x))
 
 
 def _normalised(

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from varigraph.errors import GraphError
+from varigraph.errors import GraphError, MissingRuleError
 from varigraph.moments.registry import rule_for_function
 
 #: Questions about a tensor's shape and kind, and fresh tensors of that kind: no rule is needed.
@@ -68,9 +68,11 @@ class TensorLike:
     def __getattr__(self, name: str) -> Any:
         if name in ABOUT:
             return getattr(self._tensor(), name)
-        method = None if name.startswith("__") else getattr(Tensor, name, None)
-        if not callable(method):
+        if name.startswith("_") or not hasattr(Tensor, name):
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        method = getattr(Tensor, name)
+        if not callable(method):
+            raise MissingRuleError(f"no moment rule for x.{name}", "use a function that has a rule")
         return partial(self.answer, method, self)
 
     def __len__(self) -> int:
@@ -87,7 +89,11 @@ class TensorLike:
     __imul__, __itruediv__ = _operator(Tensor.mul_), _operator(Tensor.div_)
     __gt__, __ge__ = _operator(Tensor.gt), _operator(Tensor.ge)
     __lt__, __le__ = _operator(Tensor.lt), _operator(Tensor.le)
-    __bool__ = _operator(Tensor.__bool__)
+    __bool__, __float__ = _operator(Tensor.__bool__), _operator(Tensor.__float__)
+    __abs__, __rpow__ = _operator(Tensor.abs), _operator(Tensor.pow, swap=True)
+    # Left alone, Python would compare identities and answer False without a word.
+    __eq__, __ne__ = _operator(Tensor.eq), _operator(Tensor.ne)
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False)

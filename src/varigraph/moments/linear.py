@@ -9,10 +9,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError
+from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import NeighbourSum
+from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.sparse import csr_tensor
+from varigraph.moments.tape import Dense, Scale
 
 
 @implements(F.linear, exactness="exact for independent inputs", modules=[nn.Linear])
@@ -24,10 +27,30 @@ def linear(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     """
     certain(weight, bias, of="linear")
     if isinstance(x, NeighbourSum):
-        mapped = x.neighbours.sum(linear(x.x, weight))
+        return shifted(x.neighbours.sum(linear(x.x, weight)), bias)
+    mean = F.linear(x.mean, weight, bias)
+    if isinstance(x, Affine):
+        out: Gaussian = x.mapped(weight, mean)
     else:
-        mapped = Gaussian(F.linear(x.mean, weight), F.linear(x.var, weight.square()))
-    return mapped if bias is None else Gaussian(mapped.mean + bias, mapped.var)
+        out = Gaussian(mean, F.linear(x.var, weight.square()))
+    return recorded(out, (x, Dense(weight)))
+
+
+def shifted(x: Gaussian, by: Tensor | None) -> Gaussian:
+    """Moments of :math:`x + b` for a certain b."""
+    if by is None:
+        return x
+    return rescaled(x, x.mean + by, torch.ones_like(by))
+
+
+def rescaled(x: Gaussian, mean: Tensor, slope: Tensor) -> Gaussian:
+    """A value of given mean that responds to x with a slope, number by number."""
+    per_feature = slope.dim() < 2 or slope.shape[0] == 1
+    if isinstance(x, Affine) and per_feature and mean.shape == x.mean.shape:
+        out: Gaussian = x.scaled(slope, mean)
+    else:
+        out = Gaussian(mean, (x.var * slope.square()).expand_as(mean))
+    return recorded(out, (x, Scale(slope)))
 
 
 @implements("matmul", "mm", exactness="exact for independent inputs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -9,6 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.moments.coins import Coins, coins_of
 
 Reading = Literal["bernoulli", "weight"]
 
@@ -47,6 +49,11 @@ class LinkProbabilities:
         self.nodes, self.reading, self.used = nodes, reading, False
         self._listed, self._prob = plain(edge_index), prob
 
+    @property
+    def listed(self) -> tuple[Tensor, Tensor]:  # [2, edges], [edges]
+        """The links as the data lists them, and the chance of each."""
+        return self._listed, self._prob
+
     def of(self, edge_index: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]
         """Chance of each of a layer's links; self-loops that the data lacks are certain.
 
@@ -59,13 +66,34 @@ class LinkProbabilities:
         loop = links[0] == links[1]
         if not own_loops and links.shape == self._listed.shape and torch.equal(links, self._listed):
             return self._prob
-        keys, prob = self._sorted
+        edge = self._edge_of(links)
+        _refuse_unknown(links[:, (edge < 0) & ~loop])
+        edge = torch.where(loop, -1, edge) if own_loops else edge
+        return torch.cat([self._prob, self._prob.new_ones(1)])[edge]
+
+    @cached_property
+    def coins(self) -> Coins:
+        """The coins behind the links: one for both directions where their chances agree."""
+        return coins_of(self._listed, self._prob, self.nodes)
+
+    def coin_of(self, edge_index: Tensor) -> Tensor:  # [2, m] -> [m]
+        """Number of the coin that decides about each of a layer's links; -1 for those it adds."""
+        none = self.coins.of_edge.new_full((1,), -1)
+        return torch.cat([self.coins.of_edge, none])[self._edge_of(plain(edge_index))]
+
+    def _edge_of(self, links: Tensor) -> Tensor:  # [2, m] -> [m]
+        """Which of the listed links each one is; -1 where it is none of them."""
+        keys, order = self._sorted
         wanted = torch.where((links < self.nodes).all(0), links[0] * self.nodes + links[1], -1)
         place = torch.searchsorted(keys, wanted)
-        known = keys[place] == wanted
-        _refuse_unknown(links[:, ~(known | loop)])
-        certain = ~known | loop if own_loops else ~known
-        return torch.where(certain, prob.new_ones(()), prob[place])
+        return torch.where(keys[place] == wanted, order[place], -1)
+
+    def drawn(self, prob: Tensor) -> LinkProbabilities:  # [edges]
+        """The same links with other numbers: what coins show, one for each listed link."""
+        self._sorted  # noqa: B018 - sorted once for all draws
+        other = copy.copy(self)
+        other._prob = prob
+        return other
 
     def held_at_mean(self) -> LinkProbabilities:
         """The same chances as plain weights: what a coin is on average."""
@@ -73,10 +101,10 @@ class LinkProbabilities:
 
     @cached_property
     def _sorted(self) -> tuple[Tensor, Tensor]:
-        """Keys of the links in ascending order with their chances, and a mark at the end."""
+        """Keys of the links in ascending order with their places, and a mark at the end."""
         keys, order = (self._listed[0] * self.nodes + self._listed[1]).sort()
         end = keys.new_full((1,), torch.iinfo(keys.dtype).max)
-        return torch.cat([keys, end]), torch.cat([self._prob[order], self._prob.new_ones(1)])
+        return torch.cat([keys, end]), torch.cat([order, order.new_full((1,), -1)])
 
 
 def plain(edge_index: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.propagation import current
 from varigraph.moments.registry import implements
 
 POINTS = 64
@@ -84,7 +85,9 @@ def group_max(
         first, second = first + none * share, second + none * share.square()
         second = second - _ratio(blur, width).square() * (1 - none)
     spread = (second - first.square()).clamp_min(0)
-    return Gaussian(low + width * first, width.square() * spread)
+    out = Gaussian(low + width * first, width.square() * spread)
+    current().note(out, "max")
+    return out
 
 
 def _interval(

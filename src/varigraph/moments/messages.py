@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -12,11 +12,22 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.utils import is_sparse
 
 from varigraph.errors import ModelError
-from varigraph.moments.links import LinkProbabilities
+
+
+class LinkWeights(Protocol):
+    """Anything that has a weight for every link, such as ``LinkProbabilities``."""
+
+    def of(self, edge_index: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]
+        """Weight of each of a layer's links."""
+
+
+def own_loops(layer: Any) -> bool:
+    """Whether a layer puts loops of its own, which are certain, in the place of the graph's."""
+    return bool(getattr(layer, "add_self_loops", False) and getattr(layer, "normalize", True))
 
 
 @contextmanager
-def scaled_messages(model: nn.Module, links: LinkProbabilities) -> Iterator[None]:
+def scaled_messages(model: nn.Module, links: LinkWeights) -> Iterator[None]:
     r"""Multiply every message :math:`m_{vu}` of a network by the weight of its link.
 
     .. math::
@@ -43,9 +54,7 @@ def scaled_messages(model: nn.Module, links: LinkProbabilities) -> Iterator[None
                         f"layer {name} was given a sparse adjacency: its messages are never formed",
                         "pass edge_index, [2, edges], in the place of the adjacency",
                     )
-                # Such layers put loops of their own in the place of the graph's.
-                own = getattr(layer, "add_self_loops", False) and getattr(layer, "normalize", True)
-                current[layer] = links.of(inputs[0], own_loops=own)
+                current[layer] = links.of(inputs[0], own_loops=own_loops(layer))
 
             def multiply(layer: Any, inputs: Any, message: Tensor) -> Tensor:
                 shape = [1] * message.dim()

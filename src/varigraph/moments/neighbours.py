@@ -10,9 +10,12 @@ from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from varigraph.errors import ModelError
+from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities, plain
+from varigraph.moments.propagation import recorded
 from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,7 @@ class Neighbours:
         weight: weight of the message, ``[pairs]``.
         prob: chance that it is sent, ``[pairs]``, or None where all links are certain.
         nodes: number of nodes.
+        coin_of: number of the coin that decides, ``[pairs]``, -1 where none does; None as above.
     """
 
     target: Tensor
@@ -36,6 +40,7 @@ class Neighbours:
     weight: Tensor
     prob: Tensor | None
     nodes: int
+    coin_of: Tensor | None = None
 
     def sum(self, x: Gaussian) -> Gaussian:  # [nodes, features] -> [nodes, features]
         r"""Moments of the sum for independent neighbours.
@@ -47,8 +52,36 @@ class Neighbours:
         One coin moves all features of a message at once: sum AFTER the linear map that follows
         (:class:`NeighbourSum`), or their correlation is lost.
         """
-        mean, var = self._expected @ x.mean, self._square @ x.var
-        return Gaussian(mean, var if self._coin is None else var + self._coin @ x.mean.square())
+        mean = self.expected @ x.mean
+        known = x.extra if isinstance(x, Affine) else x.var
+        var = self.square @ known
+        if self.coin is not None:
+            # The features' noise is exact only through the mean of the sum; what coins do to it
+            # is a source of its own.
+            noise = x.from_features if isinstance(x, Affine) else 0
+            var = var + self.coin @ (x.mean.square() + noise)
+        out = x.summed(self, mean, var) if isinstance(x, Affine) else Gaussian(mean, var)
+        return recorded(out, (x, Sum(self.expected, self)))
+
+    def returning(self, inner: Neighbours) -> Tensor:  # [pairs]
+        """Weight in an earlier sum of the way back i -> j of each link j -> i that shares its coin.
+
+        On the walk i–j–i the same coin occurs twice, and a coin times itself is the coin.
+        """
+        if self.coin_of is None or inner.coin_of is None:
+            return torch.zeros_like(self.weight)
+        keys = inner.target * inner.nodes + inner.source  # ascending
+        wanted = self.source * self.nodes + self.target
+        place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
+        same = (keys[place] == wanted) & (self.coin_of == inner.coin_of[place])
+        same = same & (self.coin_of >= 0) & (self.source != self.target)
+        return torch.where(same, inner.weight[place], 0)
+
+    def returned(self, inner: Neighbours) -> Tensor:  # [pairs]
+        r"""What such walks carry more than a product of means: :math:`p (1 - p) w_{ij} w_{ji}`."""
+        if self.prob is None:
+            return torch.zeros_like(self.weight)
+        return self.prob * (1 - self.prob) * self.weight * self.returning(inner)
 
     @cached_property
     def loops(self) -> Tensor | None:
@@ -57,20 +90,23 @@ class Neighbours:
         if not bool(loop.any()):
             return None
         weight = self.weight.new_zeros(self.nodes, 1)
-        weight[self.target[loop], 0] = self._expected.values[loop]
+        weight[self.target[loop], 0] = self.expected.values[loop]
         return weight
 
     @cached_property
-    def _expected(self) -> Sparse:
+    def expected(self) -> Sparse:
+        """Expected weights :math:`E[S]`."""
         return self._matrix(self.weight if self.prob is None else self.weight * self.prob)
 
     @cached_property
-    def _square(self) -> Sparse:
+    def square(self) -> Sparse:
+        """Expected squares of the weights, :math:`E[S^2]`."""
         square = self.weight.square()
         return self._matrix(square if self.prob is None else square * self.prob)
 
     @cached_property
-    def _coin(self) -> Sparse | None:
+    def coin(self) -> Sparse | None:
+        """Variances of the weights, :math:`Var[S]`; None where all links are certain."""
         if self.prob is None:
             return None
         return self._matrix(self.weight.square() * self.prob * (1 - self.prob))
@@ -90,13 +126,17 @@ class Neighbours:
                 "a layer adds each node to its own sum, and the graph has uncertain self-loops",
                 "drop the self-loops: torch_geometric.utils.remove_self_loops",
             )
-        prob = None if self.prob is None else torch.cat([self.prob, self.prob.new_ones(self.nodes)])
+        prob, coin_of = self.prob, self.coin_of
+        if prob is not None and coin_of is not None:
+            prob = torch.cat([prob, prob.new_ones(self.nodes)])
+            coin_of = torch.cat([coin_of, coin_of.new_full((self.nodes,), -1)])
         return merged(
             torch.cat([self.target, own]),
             torch.cat([self.source, own]),
             torch.cat([self.weight, weight.expand(self.nodes).to(self.weight)]),
             prob,
             self.nodes,
+            coin_of,
         )
 
 
@@ -136,6 +176,7 @@ def neighbours_of(
     dtype: torch.dtype,
     flow: str = "source_to_target",
     average: bool = False,
+    largest: bool = False,
     links: LinkProbabilities | None = None,
     certain_loops: bool = False,
 ) -> Neighbours:
@@ -148,6 +189,7 @@ def neighbours_of(
         dtype: number type of the weights.
         flow: the layer's direction of flow.
         average: divide by the number of neighbours in the observed graph.
+        largest: for the largest message, not the sum: repeated links count once.
         links: chances of the links.
         certain_loops: self-loops are the layer's own, whatever the data says about them.
     """
@@ -156,13 +198,30 @@ def neighbours_of(
     source, target = (first, second) if flow == "source_to_target" else (second, first)
     if average:
         weight = weight / torch.bincount(target, minlength=nodes).clamp(min=1)[target]
-    prob = None
+    prob = coin_of = None
     if links is not None:
         _same_nodes(nodes, links)
         prob = links.of(torch.stack([first, second]), own_loops=certain_loops).to(dtype)
         if links.reading == "weight":
             weight, prob = weight * prob, None
-    return merged(target, source, weight, prob, nodes)
+        else:
+            coin_of = torch.where(prob == 1, -1, links.coin_of(torch.stack([first, second])))
+    if largest:
+        weight = _each_once(target, source, weight, nodes)
+    return merged(target, source, weight, prob, nodes, coin_of)
+
+
+def _each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Tensor:
+    """Weights that add up, over the copies of a link, to the weight of one."""
+    _, pair, copies = torch.unique(target * nodes + source, return_inverse=True, return_counts=True)
+    total = weight.new_zeros(len(copies)).index_add_(0, pair, weight)
+    if not torch.allclose(total[pair], weight * copies[pair]):
+        raise ModelError(
+            "a layer takes the largest message, and a link is listed twice with other weights",
+            "merge repeated links first: torch_geometric.utils.coalesce",
+        )
+    share: Tensor = weight / copies[pair]
+    return share
 
 
 def _same_nodes(nodes: int, links: LinkProbabilities) -> None:
@@ -194,7 +253,12 @@ def as_edge_index(
 
 
 def merged(
-    target: Tensor, source: Tensor, weight: Tensor, prob: Tensor | None, nodes: int
+    target: Tensor,
+    source: Tensor,
+    weight: Tensor,
+    prob: Tensor | None,
+    nodes: int,
+    coin_of: Tensor | None,
 ) -> Neighbours:
     """One entry per pair of nodes, sorted by target; weights of repeated links are added."""
     keys, pair = torch.unique(target * nodes + source, return_inverse=True)
@@ -202,4 +266,6 @@ def merged(
     if prob is not None:
         # Repeated links share one coin: check_graph has seen to it that their chances agree.
         prob = prob.new_zeros(len(keys)).index_copy_(0, pair, prob)
-    return Neighbours(keys // nodes, keys % nodes, total, prob, nodes)
+    if coin_of is not None:
+        coin_of = coin_of.new_zeros(len(keys)).index_copy_(0, pair, coin_of)
+    return Neighbours(keys // nodes, keys % nodes, total, prob, nodes, coin_of)

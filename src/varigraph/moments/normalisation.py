@@ -10,6 +10,7 @@ from torch_geometric.utils import scatter
 
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.linear import rescaled
 from varigraph.moments.registry import implements
 
 FROZEN = "statistics frozen at the mean"
@@ -59,7 +60,7 @@ def normalize(
 ) -> Gaussian:
     r"""Moments of :math:`x / \|\mu\|_p`: the randomness of the length is left out."""
     length = x.mean.norm(p, dim, keepdim=True).clamp_min(eps)
-    return Gaussian(x.mean / length, x.var / length.square())
+    return rescaled(x, x.mean / length, 1 / length)
 
 
 @implements(gnn.GraphNorm, exactness="approximate", note=FROZEN)
@@ -100,7 +101,7 @@ def scaled(
     r"""Moments of :math:`(x - c) f \cdot w + b`."""
     slope = factor if weight is None else factor * weight
     mean = (x.mean - center) * slope
-    return Gaussian(mean if bias is None else mean + bias, x.var * slope.square())
+    return rescaled(x, mean if bias is None else mean + bias, slope)
 
 
 def _graphs(x: Gaussian, batch: Tensor | None, batch_size: int | None) -> tuple[Tensor, int]:

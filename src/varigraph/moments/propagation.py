@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.tape import Operator, Tape
 
 
 def refuse_dropout(x: Gaussian, rate: float) -> Gaussian:
@@ -22,31 +23,6 @@ def refuse_dropout(x: Gaussian, rate: float) -> Gaussian:
 
 
 @dataclass
-class Prefix:
-    """Results of the steps before the first dropout: the same for every mask, computed once."""
-
-    results: list[Any] = field(default_factory=list)
-    open: bool = True
-
-    def record(self, compute: Callable[[], Any]) -> Any:
-        """Compute a step, and keep its result while no dropout has been met."""
-        result = compute()
-        if self.open:
-            self.results.append(result)
-        return result
-
-    def replay(self) -> Callable[[Callable[[], Any]], Any]:
-        """A fresh run through the same steps that computes only those after the prefix."""
-        kept = iter(self.results)
-
-        def step(compute: Callable[[], Any]) -> Any:
-            result = next(kept, None)
-            return compute() if result is None else result
-
-        return step
-
-
-@dataclass
 class Propagation:
     """One pass of Gaussians through a model.
 
@@ -55,12 +31,19 @@ class Propagation:
         dropout: what to do with a value that meets dropout of a given rate.
         step: runs one rule called from the model's own code.
         prepared: adjacency matrices that were built in an earlier pass, by what they came from.
+        tape: where responses are recorded, for methods that need them.
     """
 
     links: LinkProbabilities | None = None
     dropout: Callable[[Gaussian, float], Gaussian] = refuse_dropout
     step: Callable[[Callable[[], Any]], Any] = lambda compute: compute()
     prepared: dict[Hashable, Any] = field(default_factory=dict)
+    tape: Tape | None = None
+
+    def note(self, result: Any, name: str) -> None:
+        """Tell the tape what a value was made by, for the case that no response was recorded."""
+        if self.tape is not None:
+            self.tape.note(result, name)
 
     def prepare(self, build: Callable[[], Any], *origin: Any) -> Any:
         """What ``build`` returns, built once for every ``origin``."""
@@ -77,6 +60,17 @@ _current: ContextVar[Propagation] = ContextVar("propagation")
 def current() -> Propagation:
     """The pass that is running, or an empty one."""
     return _current.get(Propagation())
+
+
+Kind = TypeVar("Kind", bound=Gaussian)
+
+
+def recorded(value: Kind, *parents: tuple[Gaussian, Operator]) -> Kind:
+    """The value itself; its responses are noted where a tape is running."""
+    tape = current().tape
+    if tape is not None:
+        tape.record(value, *parents)
+    return value
 
 
 @contextmanager

@@ -9,7 +9,10 @@ from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain
 from varigraph.moments.maximum import group_max
+from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Sum
 
 Axes = int | list[int] | tuple[int, ...] | None
 
@@ -32,9 +35,15 @@ def mean(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Gaussian) -> Gaussian:
     r"""Moments of sums over groups: :math:`y_g = x_g + \sum_{i \in g} s_i`."""
     certain(x, of="scatter_add, for what is added to")
-    return Gaussian(
+    out = Gaussian(
         x.scatter_add(dim, index, src.mean), torch.zeros_like(x).scatter_add(dim, index, src.var)
     )
+    if src.mean.dim() == 2 and dim in (0, -2) and index.stride(-1) == 0:  # whole rows
+        group = index[:, 0]
+        order = group.argsort(stable=True)
+        ones = torch.ones_like(group, dtype=src.mean.dtype)
+        recorded(out, (src, Sum(Sparse(group[order], order, ones, (len(x), len(src))))))
+    return out
 
 
 @implements("index_add", exactness="exact for independent inputs")

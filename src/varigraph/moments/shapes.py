@@ -9,8 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.softmax import Logits
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Columns, Sum
 
 MOVES = [
     "__getitem__",
@@ -60,11 +63,24 @@ def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(x, *args, **kwargs)
         mean, var = function(x.mean, *args, **kwargs), function(x.var, *args, **kwargs)
         if isinstance(mean, Tensor):
-            return _of_kind(x, mean, var)
+            out = _of_kind(x, mean, var)
+            if function is Tensor.__getitem__ and len(args) == 1:
+                _record_rows(out, x, args[0])
+            return out
         return tuple(_of_kind(x, m, v) for m, v in zip(mean, var, strict=True))
 
     move.__qualname__ = function.__name__
     return move
+
+
+def _record_rows(out: Gaussian, x: Gaussian, index: Any) -> None:
+    """Picking rows is a sum with one entry per row; anything else has no response on record."""
+    if isinstance(index, tuple) or x.mean.dim() != 2 or out.mean.dim() != 2:
+        return
+    rows = torch.arange(len(x), device=x.mean.device)[index]
+    place = torch.arange(len(rows), device=rows.device)
+    ones = torch.ones_like(rows, dtype=x.mean.dtype)
+    recorded(out, (x, Sum(Sparse(place, rows, ones, (len(rows), len(x))))))
 
 
 def _of_kind(x: Gaussian, mean: Tensor, var: Tensor) -> Gaussian:
@@ -83,7 +99,10 @@ for _name in MOVES:
 @implements("cat", "concat", "concatenate", exactness="exact")
 def cat(tensors: Sequence[Gaussian | Tensor], dim: int = 0) -> Gaussian:
     """Moments side by side; certain parts have variance zero."""
-    return _joined(torch.cat, tensors, dim)
+    out = _joined(torch.cat, tensors, dim)
+    if out.mean.dim() == 2 and dim in (1, -1):
+        recorded(out, *_side_by_side(tensors))
+    return out
 
 
 @implements("stack", exactness="exact")
@@ -97,3 +116,11 @@ def _joined(
 ) -> Gaussian:
     parts = [t if isinstance(t, Gaussian) else Gaussian.certain(t) for t in tensors]
     return Gaussian(join([p.mean for p in parts], dim), join([p.var for p in parts], dim))
+
+
+def _side_by_side(tensors: Sequence[Gaussian | Tensor]) -> list[tuple[Gaussian, Columns]]:
+    """Where each uncertain part stands among the columns."""
+    widths = [tensor.shape[-1] for tensor in tensors]
+    first = [sum(widths[:i]) for i in range(len(widths))]
+    pairs = zip(tensors, first, strict=True)
+    return [(t, Columns(start)) for t, start in pairs if isinstance(t, Gaussian)]

@@ -69,7 +69,7 @@ def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classe
     different masks average out, because each has points of its own.
     """
     half = max(TOTAL_POINTS // masks, POINTS_PER_CLASS * classes) // 2
-    engine: Any = SobolEngine(classes, scramble=True, seed=0)  # type: ignore[no-untyped-call]
+    engine: Any = SobolEngine(classes, scramble=True, seed=0)
     uniform = engine.draw(masks * half, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
     points = torch.special.ndtri(uniform).view(masks, half, classes)
     root = torch.linalg.cholesky(points.mT @ points / half)

@@ -35,11 +35,22 @@ class Sparse:
     shape: tuple[int, int]
 
     @cached_property
+    def start(self) -> Tensor:  # [rows + 1]
+        """Where each row starts among the entries."""
+        counts = torch.bincount(self.rows, minlength=self.shape[0])
+        return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+
+    @cached_property
     def csr(self) -> Tensor:
         """The matrix as torch's product wants it."""
-        counts = torch.bincount(self.rows, minlength=self.shape[0])
-        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        return csr_tensor(start, self.columns, self.values, self.shape)
+        return csr_tensor(self.start, self.columns, self.values, self.shape)
+
+    def walks(self, rows: Tensor) -> tuple[Tensor, Tensor]:  # [asked] -> [walks], [walks]
+        """The entries of the rows asked for, one after the other: who asked, and which entry."""
+        counts = self.start[rows + 1] - self.start[rows]
+        asked = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), counts)
+        first = self.start[rows] - (counts.cumsum(0) - counts)
+        return asked, torch.arange(len(asked), device=rows.device) + first[asked]
 
     @cached_property
     def transpose(self) -> Sparse:

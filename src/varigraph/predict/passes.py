@@ -48,7 +48,7 @@ class Passes:
                 self._widest = max(self._widest, result.mean.numel())
             return result
 
-        with _no_randomness_but_dropout(self.x.mean.device):
+        with no_randomness_but_dropout(self.x.mean.device):
             out = self._through(Propagation(self.links, sites, step, self._prepared))
         if self.links is not None and not self.links.used:
             raise ModelError(
@@ -77,12 +77,17 @@ class Passes:
     def _through(self, propagation: Propagation) -> Gaussian:
         with propagating(propagation):
             out = self.run(StandIn(self.x))
-        if isinstance(out, StandIn):
-            return out.value
-        raise ModelError(
-            f"the forward returned {_what(out)}, not one value per node that depends on x",
-            "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
-        )
+        return answer_of(out)
+
+
+def answer_of(out: Any) -> Gaussian:
+    """The value behind what a model returned."""
+    if isinstance(out, StandIn):
+        return out.value
+    raise ModelError(
+        f"the forward returned {_what(out)}, not one value per node that depends on x",
+        "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
+    )
 
 
 def _what(out: Any) -> str:
@@ -92,7 +97,7 @@ def _what(out: Any) -> str:
 
 
 @contextmanager
-def _no_randomness_but_dropout(device: torch.device) -> Iterator[None]:
+def no_randomness_but_dropout(device: torch.device) -> Iterator[None]:
     """Refuse models that draw random numbers where no rule can see it, e.g. drop links."""
     before = _generator_state(device)
     yield

@@ -12,14 +12,24 @@ from varigraph.data import check_graph, feature_variance
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities, StandIn
 from varigraph.moments.links import Reading
+from varigraph.predict.auto import auto
 from varigraph.predict.checks import check_model
+from varigraph.predict.covariance import covariance
 from varigraph.predict.diagonal import diagonal
+from varigraph.predict.first_order import first_order
 from varigraph.predict.memory import as_bytes
 from varigraph.predict.prediction import Prediction, Task
-from varigraph.predict.question import Question, Source, check_sources
+from varigraph.predict.question import Question, Source, Weights, check_sources
+from varigraph.predict.sampled import sampled
 
-Method = Literal["diagonal"]
-METHODS: dict[str, Callable[[Question], Prediction]] = {"diagonal": diagonal}
+Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
+METHODS: dict[str, Callable[[Question], Prediction]] = {
+    "auto": auto,
+    "first-order": first_order,
+    "covariance": covariance,
+    "diagonal": diagonal,
+    "sampled": sampled,
+}
 Forward = Callable[[nn.Module, Any, Data], Any]
 
 
@@ -27,10 +37,11 @@ def predict(
     model: nn.Module,
     data: Data,
     *,
-    method: Method = "diagonal",
+    method: Method = "auto",
     links: Reading = "bernoulli",
     sources: Sequence[Source] | None = None,
     samples: int = 100,
+    weights: Weights | None = None,
     seed: int = 0,
     task: Task = "classification",
     nodes: Tensor | Sequence[int] | None = None,
@@ -51,12 +62,20 @@ def predict(
         data: the graph. ``data.x_var`` is the variance of the noise in the features: a number,
             ``[features]``, ``[nodes, 1]`` or ``[nodes, features]``. ``data.edge_prob`` is the
             chance of each link to be real, ``[edges]``. Either may be missing.
-        method: ``"diagonal"``, the paper's closed form: all numbers taken as independent.
+        method: ``"first-order"``: closed form with all correlations, within a few per cent of brute
+            force. ``"covariance"``: one block of correlations per node. ``"diagonal"``: the paper's
+            closed form, all numbers taken as independent: the right order of nodes, variances far
+            too small. ``"sampled"``: brute force, exact for any model, with standard errors.
+            ``"auto"``: first-order where every layer has a rule and its walks fit in memory, else
+            sampled; the answer's ``method`` says which and why.
         links: how ``edge_prob`` is read. ``"bernoulli"``: a coin per link, which removes the
             message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
         sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
             all that the data and the model carry. What is left out is held at its mean.
-        samples: number T of dropout masks; 0 takes the weights as certain.
+        samples: number T of dropout masks; 0 takes the weights as certain. With
+            ``method="sampled"``: number of draws of everything, of which there must be some.
+        weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
+            ``"covariance"`` do) or by T masks (``"sampled"``, the paper's way, what the others do).
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
         task: ``"classification"`` (softmax over the model's logits) or ``"regression"``.
         nodes: nodes to answer for, as indices or as a mask; all by default.
@@ -82,10 +101,43 @@ def predict(
         >>> vg.predict(model, noisy, samples=10).total.shape
         torch.Size([2708, 7])
     """
+    _check_options(method, samples, seed, task, weights)
+    question = ask(
+        model,
+        data,
+        links=links,
+        sources=sources,
+        samples=samples,
+        weights=weights,
+        seed=seed,
+        task=task,
+        nodes=nodes,
+        forward=forward,
+        dropout=dropout,
+        memory=memory,
+    )
+    return METHODS[method](question)
+
+
+def ask(
+    model: nn.Module,
+    data: Data,
+    *,
+    links: Reading = "bernoulli",
+    sources: Sequence[Source] | None = None,
+    samples: int = 100,
+    weights: Weights | None = None,
+    seed: int = 0,
+    task: Task = "classification",
+    nodes: Tensor | Sequence[int] | None = None,
+    forward: Forward | None = None,
+    dropout: float | None = None,
+    memory: int | str = "1GiB",
+) -> Question:
+    """The question that :func:`predict` answers with these options; model and graph are checked."""
     check_graph(data)
-    _check_options(method, samples, seed, task)
     check_model(model, data)
-    considered = check_sources(sources)
+    considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
     question = Question(
         model=model,
         run=_caller(model, data, forward),
@@ -98,8 +150,10 @@ def predict(
         nodes=nodes,
         memory=as_bytes(memory),
         dropout=dropout,
+        draws=samples,
+        weights=weights,
     )
-    return METHODS[method](question.only(*considered))
+    return question.only(*considered)
 
 
 def _caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[StandIn], Any]:
@@ -116,9 +170,15 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
 
 
-def _check_options(method: str, samples: int, seed: int, task: str) -> None:
+def _check_options(method: str, samples: int, seed: int, task: str, weights: str | None) -> None:
     if method not in get_args(Method):
         raise OptionError(f"method={method!r} is unknown", f"one of {list(get_args(Method))}")
+    if weights not in (None, *get_args(Weights)):
+        raise OptionError(f"weights={weights!r} is unknown", f"one of {list(get_args(Weights))}")
+    if method == "sampled" and weights == "closed-form":
+        raise OptionError(
+            'method="sampled" draws its masks', 'weights="sampled", or another method'
+        )
     if task not in get_args(Task):
         raise OptionError(f"task={task!r} is unknown", f"one of {list(get_args(Task))}")
     if not isinstance(samples, int) or samples < 0:

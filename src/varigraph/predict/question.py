@@ -13,6 +13,7 @@ from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.predict.prediction import Task
 
 Source = Literal["features", "links", "weights"]
+Weights = Literal["closed-form", "sampled"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,8 @@ class Question:
         nodes: nodes to answer for; None for all.
         memory: bound in bytes on what is computed at once.
         dropout: rate to inject into a network that has no dropout.
+        weights: dropout in closed form or by sampled masks; None for what the method does.
+        draws: number of draws of everything, whatever is considered, for methods that draw.
     """
 
     model: nn.Module
@@ -47,6 +50,8 @@ class Question:
     nodes: Tensor | Sequence[int] | None
     memory: int
     dropout: float | None = None
+    draws: int = 0
+    weights: Weights | None = None
 
     def only(self, *sources: Source) -> Question:
         """The same question about fewer sources; the others are held at their means."""

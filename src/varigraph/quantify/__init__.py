@@ -1,13 +1,17 @@
 """Step 4: how good a prediction is, and how honest its variance."""
 
+from varigraph.quantify.attribute import attribute
+from varigraph.quantify.attribution import Attribution
 from varigraph.quantify.levels import Level, Published, Scores, score
 from varigraph.quantify.scores import accuracy, cross_entropy, per_class_nll
 
 __all__ = [
+    "Attribution",
     "Level",
     "Published",
     "Scores",
     "accuracy",
+    "attribute",
     "cross_entropy",
     "per_class_nll",
     "score",

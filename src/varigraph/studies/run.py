@@ -141,6 +141,7 @@ class _Pieces:
         made = predict(
             model,
             noisy,
+            method="diagonal",
             links=self.study.links,
             samples=self.study.samples,
             seed=self.study.seed,

@@ -132,7 +132,7 @@ class _Lesson:
             logits = self.model(self.graph.x[piece.nodes], piece.edge_index)
         loss = _loss(logits[: len(seeds)], self.graph.y[seeds])
         self.optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.optimiser.step()
         return loss.item()
 

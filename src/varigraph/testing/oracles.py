@@ -85,7 +85,7 @@ def jacobian(function: Function, mean: Tensor, var: Tensor) -> Moments:
         var: variances of the inputs.
     """
     point = mean.double()
-    matrix: Tensor = torch.autograd.functional.jacobian(function, point)  # type: ignore[no-untyped-call]
+    matrix: Tensor = torch.autograd.functional.jacobian(function, point)
     matrix = matrix.reshape(-1, point.numel())
     out = function(point)
     return Moments(out.detach(), (matrix.square() @ var.double().flatten()).view(out.shape))

@@ -1,0 +1,222 @@
+"""Values that are still linear in the noise of the features: their variance is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.pairs import Pairs, row_blocks
+from varigraph.moments.sparse import Sparse
+
+
+class Links(Protocol):
+    """What is asked of the neighbours that a value is summed over."""
+
+    @property
+    def expected(self) -> Sparse:
+        """Expected weights."""
+
+    @property
+    def target(self) -> Tensor:
+        """Who receives each message."""
+
+    def returned(self, inner: Any) -> Tensor:
+        """What walks there and back over one link carry more than a product of means."""
+
+
+#: Sums on the way from a value back to the features, by number.
+Path = tuple[int, ...]
+
+
+@dataclass(eq=False)
+class InputNoise:
+    r"""Noise of the features, :math:`V[x_{wk}] = n_w f_k`, and the sums it has gone through.
+
+    Args:
+        node: :math:`n`, ``[nodes]``.
+        feature: :math:`f`, ``[features]``.
+        memory: bound in bytes on what is expanded at once.
+    """
+
+    node: Tensor
+    feature: Tensor
+    memory: int
+    sums: list[Sparse] = field(default_factory=list)
+    _links: dict[int, Links] = field(default_factory=dict)
+    _returns: dict[tuple[int, int], Sparse | None] = field(default_factory=dict)
+    _overlaps: dict[tuple[Path, Path], Tensor] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, var: Tensor, memory: int) -> InputNoise:  # [nodes, features]
+        """Write variances as a product; refuse where they differ by node AND by feature."""
+        if not bool(var.any()):
+            return cls(torch.zeros_like(var[:, 0]), torch.ones_like(var[0]), memory)
+        row, column = divmod(int(var.argmax()), var.shape[1])
+        node, feature = var[:, column] / var[row, column], var[row]
+        if not torch.allclose(node[:, None] * feature, var, rtol=1e-4, atol=0):
+            raise MissingRuleError(
+                "x_var differs by node and by feature at once",
+                'give it as [nodes, 1] or [features], or take method="sampled"',
+            )
+        return cls(node, feature, memory)
+
+    def paths(self, links: Links, before: Path) -> list[Path]:
+        r"""The paths that go through one more sum.
+
+        Besides the sum itself there is, where the one before it went over the same uncertain
+        links, what walks i–j–i carry more than a product of means, as a matrix of its own:
+        :math:`\sum_j p_{ij} (1 - p_{ij}) w_{ij} w_{ji}` on its diagonal.
+        """
+        found = [(self._number(links.expected, links), *before)]
+        inner = self._links.get(before[0]) if before else None
+        if inner is not None:
+            key = (before[0], found[0][0])
+            if key not in self._returns:
+                self._returns[key] = self._return(links, inner)
+            diagonal = self._returns[key]
+            if diagonal is not None:
+                found.append((self._number(diagonal), *before[1:]))
+        return found
+
+    def _return(self, links: Links, inner: Links) -> Sparse | None:
+        more = links.returned(inner)
+        if not bool(more.any()):
+            return None
+        nodes = torch.arange(len(self.node), device=self.node.device)
+        values = torch.zeros_like(self.node).index_add_(0, links.target, more)
+        return Sparse(nodes, nodes, values, (len(nodes), len(nodes)))
+
+    def _number(self, matrix: Sparse, links: Links | None = None) -> int:
+        for number, known in enumerate(self.sums):
+            if known is matrix:
+                return number
+        self.sums.append(matrix)
+        if links is not None:
+            self._links[len(self.sums) - 1] = links
+        return len(self.sums) - 1
+
+    def overlap(self, a: Path, b: Path) -> Tensor:  # [nodes]
+        r""":math:`\sum_w P^a_{uw} P^b_{uw} n_w`, where P is the product of the sums on a path."""
+        key = (a, b) if a <= b else (b, a)
+        if key not in self._overlaps:
+            every = torch.arange(len(self.node), device=self.node.device)
+            chains = [[self.sums[number] for number in path] for path in key]
+            blocks = row_blocks(chains, every, 1, self.memory)
+            self._overlaps[key] = torch.cat([self._overlap(key, block) for block in blocks])
+        return self._overlaps[key]
+
+    def _overlap(self, key: tuple[Path, Path], rows: Tensor) -> Tensor:
+        first = self.spread(Pairs.identity(rows, len(self.node), self.node), key[0])
+        second = first
+        if key[0] != key[1]:
+            second = self.spread(Pairs.identity(rows, len(self.node), self.node), key[1])
+            first, second = first.aligned(second)
+        products = (first.values * second.values).flatten() * self.node[first.column]
+        return products.new_zeros(len(rows)).index_add_(0, first.row, products)
+
+    def spread(self, pairs: Pairs, path: Path) -> Pairs:
+        """Cotangents of a value carried back along a path to the features."""
+        for number in path:
+            pairs = pairs.through(self.sums[number])
+        return pairs
+
+
+class Affine(Gaussian):
+    r"""A value :math:`y_u = \sum_j \sum_w P^j_{uw} M_j x_w + b` that is linear in the features.
+
+    Args:
+        mean: its mean, ``[nodes, features]``.
+        noise: the noise of the features.
+        terms: the map :math:`M_j` of each path, ``[features, input features]``; None: the identity.
+        extra: variance from sources other than the features, ``[nodes, features]``.
+    """
+
+    mean: Tensor
+    noise: InputNoise
+    terms: dict[Path, Tensor | None]
+    extra: Tensor
+
+    def __init__(
+        self, mean: Tensor, noise: InputNoise, terms: dict[Path, Tensor | None], extra: Tensor
+    ) -> None:
+        self.__dict__.update(mean=mean, noise=noise, terms=terms, extra=extra)
+
+    @classmethod
+    def features(cls, x: Gaussian, memory: int) -> Affine:
+        """The features themselves."""
+        return cls(x.mean, InputNoise.of(x.var, memory), {(): None}, torch.zeros_like(x.mean))
+
+    def mapped(self, weight: Tensor, mean: Tensor) -> Affine:
+        """:math:`W y + b`, given its mean."""
+        terms: dict[Path, Tensor | None] = {
+            path: weight if term is None else weight @ term for path, term in self.terms.items()
+        }
+        return Affine(mean, self.noise, terms, self.extra @ weight.square().T)
+
+    def scaled(self, slope: Tensor, mean: Tensor) -> Affine:
+        r""":math:`s \circ y + b` for one slope per feature, given its mean."""
+        slope = slope.flatten().expand(self.mean.shape[1])
+        terms: dict[Path, Tensor | None] = {
+            path: torch.diag(slope) if term is None else slope[:, None] * term
+            for path, term in self.terms.items()
+        }
+        return Affine(mean, self.noise, terms, self.extra * slope.square())
+
+    def summed(self, links: Links, mean: Tensor, extra: Tensor) -> Affine:
+        r""":math:`\sum_v S_{uv} y_v`, given its mean and the variance from other sources."""
+        terms: dict[Path, Tensor | None] = {}
+        for before, term in self.terms.items():
+            for path in self.noise.paths(links, before):
+                known = terms.get(path)
+                terms[path] = term if known is None or term is None else known + term
+        return Affine(mean, self.noise, terms, extra)
+
+    def plus(self, other: Affine, alpha: float, mean: Tensor) -> Affine:
+        r""":math:`y + \alpha z`, given its mean."""
+        terms: dict[Path, Tensor | None] = dict(self.terms)
+        for path, term in other.maps.items():
+            terms[path] = alpha * term + (self.maps[path] if path in terms else 0)
+        return Affine(mean, self.noise, terms, self.extra + alpha**2 * other.extra)
+
+    def spread_by(self, added: Tensor) -> Affine:
+        """The same value with more variance from other sources."""
+        return Affine(self.mean, self.noise, self.terms, self.extra + added)
+
+    @cached_property
+    def from_features(self) -> Tensor:  # [nodes, features]
+        """Variance due to the noise of the features, exact."""
+        return self._overlapped(lambda left, right: (left * self.noise.feature * right).sum(1))
+
+    @cached_property
+    def covariance(self) -> Tensor:  # [nodes, features, features]
+        """Covariance due to the noise of the features, exact."""
+        return self._overlapped(lambda left, right: (left * self.noise.feature) @ right.T)
+
+    def _overlapped(self, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        r""":math:`\sum_{jk} o^{jk}_u\, m(M_j, M_k)`, with the overlaps o of two paths."""
+        terms, total = self.maps, torch.zeros(())
+        for a, left in terms.items():
+            for b, right in terms.items():
+                share = product(left, right)
+                overlap = self.noise.overlap(a, b)
+                total = total + overlap.view(-1, *[1] * share.dim()) * share
+        return total
+
+    @cached_property
+    def maps(self) -> dict[Path, Tensor]:
+        """The maps of all paths, the identity written out."""
+        size = len(self.noise.feature)
+        eye = torch.eye(size, dtype=self.mean.dtype, device=self.mean.device)
+        return {path: eye if term is None else term for path, term in self.terms.items()}
+
+    @property
+    def var(self) -> Tensor:
+        """Variance from all sources."""
+        return self.from_features + self.extra

@@ -1,0 +1,133 @@
+"""Cotangents on pairs of nodes: how an output at one node responds to a value at another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import TooLargeError
+from varigraph.moments.sparse import Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """:math:`T_{uv} = dy_u / dh_v` for a block of outputs u, zero where no pair is listed.
+
+    Args:
+        row: number of the output node within its block, sorted, ``[pairs]``.
+        column: the node v, sorted within each row, ``[pairs]``.
+        values: ``[pairs, outputs, features]``.
+        nodes: number of nodes v.
+        rows: number of output nodes in the block.
+    """
+
+    row: Tensor
+    column: Tensor
+    values: Tensor
+    nodes: int
+    rows: int
+
+    @classmethod
+    def identity(cls, rows: Tensor, nodes: int, like: Tensor, size: int = 1) -> Pairs:
+        """Each output node and itself, with the identity matrix."""
+        block = torch.arange(len(rows), device=rows.device)
+        eye = torch.eye(size, dtype=like.dtype, device=like.device)
+        return cls(block, rows, eye.expand(len(rows), size, size), nodes, len(rows))
+
+    @cached_property
+    def keys(self) -> Tensor:  # [pairs]
+        """A number for every pair, ascending."""
+        return self.row * self.nodes + self.column
+
+    def with_values(self, values: Tensor) -> Pairs:
+        """The same pairs with other cotangents."""
+        return Pairs(self.row, self.column, values, self.nodes, self.rows)
+
+    def through(self, matrix: Sparse) -> Pairs:
+        r"""Back through :math:`y = S x`: :math:`T'_{uw} = \sum_v T_{uv} S_{vw}`."""
+        asked, entry = matrix.walks(self.column)
+        keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
+        reached, walk_to = torch.unique(keys, return_inverse=True)
+        order = walk_to.argsort(stable=True)
+        collect = Sparse(
+            walk_to[order],
+            asked[order],
+            matrix.values[entry[order]].to(self.values.dtype),
+            (len(reached), len(self.row)),
+        )
+        values = (collect @ self.values.flatten(1)).view(len(reached), *self.values.shape[1:])
+        nodes = matrix.shape[1]
+        return Pairs(reached // nodes, reached % nodes, values, nodes, self.rows)
+
+    def __add__(self, other: Pairs) -> Pairs:
+        """Cotangents that meet at the same pair add up."""
+        if len(self.row) == len(other.row) and torch.equal(self.keys, other.keys):
+            return self.with_values(self.values + other.values)
+        mine, theirs = self.aligned(other)
+        return mine.with_values(mine.values + theirs.values)
+
+    def aligned(self, other: Pairs) -> tuple[Pairs, Pairs]:
+        """Both on the pairs of either."""
+        keys = torch.unique(torch.cat([self.keys, other.keys]))
+        return self._on(keys), other._on(keys)
+
+    def _on(self, keys: Tensor) -> Pairs:
+        values = self.values.new_zeros(len(keys), *self.values.shape[1:])
+        values[torch.searchsorted(keys, self.keys)] = self.values
+        return Pairs(keys // self.nodes, keys % self.nodes, values, self.nodes, self.rows)
+
+    def sum_rows(self, per_pair: Tensor) -> Tensor:  # [pairs, ...] -> [rows, ...]
+        """Sum over the pairs of each output node."""
+        zeros = per_pair.new_zeros(self.rows, *per_pair.shape[1:])
+        return zeros.index_add_(0, self.row, per_pair)
+
+    def gram(self, weight: Tensor | None = None) -> Tensor:  # [nodes] -> [rows, outputs, outputs]
+        r""":math:`\sum_v n_v T_{uv} T_{uv}'`."""
+        left = self.values if weight is None else self.values * weight[self.column, None, None]
+        return self.sum_rows(left @ self.values.mT)
+
+
+def row_blocks(
+    chains: Sequence[Sequence[Sparse]], rows: Tensor, numbers: int, memory: int
+) -> Iterator[Tensor]:
+    """Blocks of output nodes whose walks fit in memory.
+
+    Args:
+        chains: the sums that pairs go through, the last one first, for each way back.
+        rows: the output nodes.
+        numbers: how many numbers each pair holds.
+        memory: bound in bytes.
+
+    Raises:
+        TooLargeError: the walks of one node alone do not fit.
+    """
+    walks = 1 + sum((_walks(chain)[rows.cpu()] for chain in chains if chain), torch.zeros(()))
+    walks = walks.expand(len(rows)).double()
+    # Values before, after and being collected; and the indices of the walks.
+    cost = walks * (3 * 4 * numbers + 6 * 8)
+    if float(cost.max()) > memory:
+        worst = int(cost.argmax())
+        raise TooLargeError(
+            f"node {int(rows[worst])} is reached by {int(walks[worst]):,} walks, which need "
+            f"{float(cost[worst]) / 2**30:.1f} GiB at once",
+            'give more memory=, or take method="sampled"',
+        )
+    block = (cost.cumsum(0) / memory).floor().long()
+    for number in block.unique().tolist():
+        yield rows[block == number]
+
+
+def _walks(chain: Sequence[Sparse]) -> Tensor:  # [nodes]
+    """Number of walks from each node along the chain, all lengths together."""
+    total = torch.zeros(chain[0].shape[0], dtype=torch.float64)
+    for length in range(1, len(chain) + 1):
+        ahead = torch.ones(chain[length - 1].shape[1], dtype=torch.float64)
+        for matrix in reversed(chain[:length]):
+            steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
+            ahead = steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
+        total = total + ahead
+    return total

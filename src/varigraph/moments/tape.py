@@ -1,0 +1,87 @@
+"""A record of how each value of a pass responds to those before it, to first order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.sparse import Sparse
+
+if TYPE_CHECKING:
+    from varigraph.moments.neighbours import Neighbours
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """:math:`y_u = W x_u`, the same map at every node."""
+
+    weight: Tensor  # [out, in]
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    r""":math:`y_u = s_u \circ x_u`: a slope, a norm, a factor."""
+
+    factor: Tensor  # broadcasts to [nodes, features]
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """:math:`x` stands in the columns of :math:`y` from ``first`` on."""
+
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    r""":math:`y_u = \sum_v S_{uv} x_v` over rows of another value; random where links are."""
+
+    expected: Sparse
+    neighbours: Neighbours | None = None
+
+
+Operator = Dense | Scale | Columns | Sum
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One value, and how it responds to its parents."""
+
+    value: Gaussian
+    parents: tuple[tuple[Gaussian, Operator], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Drop:
+    """A place where dropout acts: the value that leaves it, and the variance that its masks add."""
+
+    value: Gaussian
+    added: Tensor  # [nodes, features]
+
+
+@dataclass
+class Tape:
+    """All values of a pass in the order in which they were computed."""
+
+    entries: list[Entry] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
+    unknown: dict[int, str] = field(default_factory=dict)
+    _known: dict[int, Gaussian] = field(default_factory=dict)
+
+    def record(self, value: Gaussian, *parents: tuple[Gaussian, Operator]) -> None:
+        """Note how a value responds to its parents."""
+        self.entries.append(Entry(value, parents))
+        self._known[id(value)] = value  # keeps the value alive: its id stays its own
+
+    def knows(self, value: Gaussian) -> bool:
+        """Whether the responses of a value are on record."""
+        return id(value) in self._known and id(value) not in self.unknown
+
+    def note(self, value: Any, name: str) -> None:
+        """Note by what a value was made for which nobody recorded a response."""
+        if isinstance(value, Gaussian) and id(value) not in self._known:
+            self._known[id(value)] = value
+            self.unknown[id(value)] = name

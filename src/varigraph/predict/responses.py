@@ -1,0 +1,135 @@
+"""Walking a tape back: how the outputs of a block of nodes respond to every value before them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments.affine import Affine
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
+
+
+@dataclass
+class Responses:
+    """Cotangents of a block of output nodes, value by value.
+
+    Args:
+        of: cotangent of every value, by its id.
+        boundary: cotangents of values that are linear in the features, from the first step that
+            is not: :class:`Affine` values and the part of their cotangent that comes from it.
+    """
+
+    of: dict[int, Pairs] = field(default_factory=dict)
+    boundary: list[tuple[Affine, Pairs]] = field(default_factory=list)
+
+
+def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) -> Responses:
+    """Cotangents for the outputs of some nodes.
+
+    Args:
+        tape: record of the pass.
+        output: the value to start from.
+        rows: its nodes to answer for.
+        until: ids of the values whose cotangents are wanted; what lies before all of them is
+            not visited, unless it is on the way to the noise of the features.
+    """
+    _refuse_unknown(tape, output)
+    size = output.mean.shape[1]
+    start = Pairs.identity(rows, len(output), output.mean, size)
+    responses = Responses({id(output): start})
+    if isinstance(output, Affine):
+        responses.boundary.append((output, start))
+    needed = _needed(tape, until)
+    for entry in reversed(tape.entries):
+        pairs = responses.of.get(id(entry.value))
+        if pairs is None:
+            continue
+        for parent, operator in entry.parents:
+            _pass_on(responses, tape, entry, parent, operator, pairs, needed)
+        if id(entry.value) not in until:
+            del responses.of[id(entry.value)]
+    return responses
+
+
+def _pass_on(
+    responses: Responses,
+    tape: Tape,
+    entry: Entry,
+    parent: Gaussian,
+    operator: Operator,
+    pairs: Pairs,
+    needed: set[int],
+) -> None:
+    leaves = isinstance(parent, Affine) and not isinstance(entry.value, Affine)
+    if not leaves and id(parent) not in needed and isinstance(parent, Affine):
+        return
+    _refuse_unknown(tape, parent)
+    moved = back(pairs, operator, parent)
+    if leaves and isinstance(parent, Affine):
+        responses.boundary.append((parent, moved))
+    known = responses.of.get(id(parent))
+    responses.of[id(parent)] = moved if known is None else known + moved
+
+
+def _refuse_unknown(tape: Tape, value: Gaussian) -> None:
+    if not tape.knows(value):
+        raise MissingRuleError(
+            f"{tape.unknown.get(id(value), 'a step of the model')}() has no first-order response",
+            'take method="sampled", which works for any model',
+        )
+
+
+def _needed(tape: Tape, until: set[int]) -> set[int]:
+    """Values that are wanted, or lie between the output and one that is."""
+    needed = set(until)
+    for entry in tape.entries:
+        if any(id(parent) in needed for parent, _ in entry.parents):
+            needed.add(id(entry.value))
+    return needed
+
+
+def back(pairs: Pairs, operator: Operator, parent: Gaussian) -> Pairs:
+    """Cotangent of a parent from that of its child."""
+    if isinstance(operator, Dense):
+        return pairs.with_values(pairs.values @ operator.weight.to(pairs.values))
+    if isinstance(operator, Scale):
+        factor = operator.factor.to(pairs.values)
+        if factor.dim() == 2 and factor.shape[0] > 1:
+            factor = factor[pairs.column][:, None]
+        return pairs.with_values(pairs.values * factor)
+    if isinstance(operator, Columns):
+        last = operator.first + parent.mean.shape[1]
+        return pairs.with_values(pairs.values[:, :, operator.first : last])
+    return pairs.through(operator.expected)
+
+
+def sums_on_the_way(tape: Tape, output: Gaussian) -> list[Sparse]:
+    """The longest chain of sums from the output back, the last one first."""
+    longest: dict[int, list[Sparse]] = {}
+    for entry in tape.entries:
+        ways = [
+            ([operator.expected] if isinstance(operator, Sum) else []) + longest.get(id(parent), [])
+            for parent, operator in entry.parents
+        ]
+        longest[id(entry.value)] = max(ways, key=len, default=[])
+    return longest.get(id(output), [])
+
+
+def all_sums(tape: Tape) -> Iterator[tuple[Entry, Gaussian, Sum]]:
+    """Every sum over neighbours on the tape: its entry, its messages and itself."""
+    for entry in tape.entries:
+        for parent, operator in entry.parents:
+            if isinstance(operator, Sum) and operator.neighbours is not None:
+                yield entry, parent, operator
+
+
+def device_of(output: Gaussian) -> torch.device:
+    """Where the pass ran."""
+    return output.mean.device

@@ -1,0 +1,32 @@
+"""Fixtures for every folder of tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import varigraph as vg
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """The folder of the data sets that are not shipped."""
+    folder = os.environ.get("VARIGRAPH_DATA")
+    if not folder:
+        pytest.skip("set VARIGRAPH_DATA to a folder that holds PubMed/raw, CiteSeer/raw, ...")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def stored(real_data, tmp_path_factory):
+    """Data sets of that folder by name, each read once; to be looked at, not changed."""
+    graphs = {}
+
+    def get(name):
+        if name not in graphs:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+                graphs[name] = vg.load(name, root=real_data)
+        return graphs[name]
+
+    return get
