@@ -8,18 +8,20 @@ from varigraph.data import add_noise, load
 from varigraph.errors import VarigraphError
 from varigraph.moments import Gaussian, implements
 from varigraph.predict import Prediction, predict
-from varigraph.quantify import Attribution, attribute
+from varigraph.quantify import Attribution, Audit, attribute, audit
 from varigraph.studies import paper_network, train
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Attribution",
+    "Audit",
     "Gaussian",
     "Prediction",
     "VarigraphError",
     "add_noise",
     "attribute",
+    "audit",
     "errors",
     "implements",
     "load",

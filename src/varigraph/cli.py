@@ -1,4 +1,4 @@
-"""The command line: ``varigraph run cora``."""
+"""The command line: ``varigraph run cora``, ``varigraph audit``."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ import varigraph
 from varigraph.data import DATASETS
 from varigraph.errors import VarigraphError
 from varigraph.moments.links import Reading
+from varigraph.predict.predict import Method
 from varigraph.report.tables import terminal
 from varigraph.studies import run as studies
+from varigraph.studies.audit import audit_run
 
 app = typer.Typer(
     help="Error bars for trained graph neural networks.",
@@ -93,6 +95,44 @@ def run(
         typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
     else:
         _print(outcome)
+
+
+@app.command(epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal")
+def audit(
+    dataset: Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}.")] = "cora",
+    *,
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run", help="Folder of a run.", show_default="runs/DATASET-seedSEED"),
+    ] = None,
+    method: Annotated[str, typer.Option(help="What to audit.")] = "diagonal",
+    samples: Annotated[int, typer.Option(help="Draws of brute force.")] = 2000,
+    noise: Annotated[float, typer.Option(help="Noise in per cent of the mean feature.")] = 12.0,
+    seed: Annotated[int, typer.Option(help="Seed of the run, if it is not there yet.")] = 0,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the data sets.", show_default="$VARIGRAPH_DATA")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
+) -> None:
+    """Compare the error bars of a method with brute force, on the network of a run.
+
+    A run that is not there, or not finished, is made first.
+    """
+    with _explained(), _progress_bars() as progress:
+        done = audit_run(
+            dataset,
+            out=run_folder,
+            seed=seed,
+            noise=noise,
+            method=cast(Method, method),  # checked where all options are
+            samples=samples,
+            root=root,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps({**done.found.to_dict(), "folder": str(done.folder)}))
+    else:
+        typer.echo(f"{done.title}: {done.found}\n{done.folder}")
 
 
 def _print(outcome: studies.Outcome) -> None:

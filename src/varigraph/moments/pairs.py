@@ -107,8 +107,9 @@ def row_blocks(
     """
     walks = 1 + sum((_walks(chain)[rows.cpu()] for chain in chains if chain), torch.zeros(()))
     walks = walks.expand(len(rows)).double()
-    # Values before, after and being collected; and the indices of the walks.
-    cost = walks * (3 * 4 * numbers + 6 * 8)
+    reached = walks.clamp_max(float(max((m.shape[1] for c in chains for m in c), default=1)))
+    # Walks are held as indices; values, before, after and in between, for every pair reached.
+    cost = 6 * 8 * walks + 3 * 4 * numbers * reached
     if float(cost.max()) > memory:
         worst = int(cost.argmax())
         raise TooLargeError(

@@ -13,6 +13,7 @@ from torch_geometric.nn import MessagePassing
 
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.sparse import csr_tensor
+from varigraph.predict.draw_caches import unchanged
 
 
 @contextmanager
@@ -50,7 +51,9 @@ class _Replace:
 
     def __init__(self, links: LinkWeights | None, fuse: bool) -> None:
         self._links, self._fuse = links, fuse
-        self._edge_index: Tensor | None = None
+        self._edge_index: tuple[Tensor, int] | None = None
+        self._weight: tuple[Tensor, int] | None = None
+        self._matrix: Tensor | None = None
         self._order = self._start = self._source = torch.empty(0)
 
     def __call__(self, layer: Any, inputs: tuple[Any, Any, dict[str, Any]]) -> Any:
@@ -60,19 +63,24 @@ class _Replace:
         if x is None or not layer.fuse:
             layer.fuse = self._fuse
             return None
-        self._sort(edge_index, len(x))
+        same_weight = self._weight is None if weight is None else unchanged(weight, self._weight)
+        same_links = unchanged(edge_index, self._edge_index)
+        if not same_links:
+            self._sort(edge_index, len(x))
+        if not (same_links and same_weight) or self._links is not None:
+            self._build(layer, x, edge_index, weight)
+        return self._matrix, None, {**kwargs, "edge_weight": None} if weight is not None else kwargs
+
+    def _build(self, layer: Any, x: Tensor, edge_index: Tensor, weight: Tensor | None) -> None:
         values = x.new_ones(edge_index.shape[1]) if weight is None else weight
         if self._links is not None:
             values = values * self._links.of(edge_index, own_loops=own_loops(layer))
         values = values[self._order].to(x.dtype)
-        matrix = csr_tensor(self._start, self._source, values, (len(x), len(x)))
-        return matrix, None, {**kwargs, "edge_weight": None} if weight is not None else kwargs
+        self._matrix = csr_tensor(self._start, self._source, values, (len(x), len(x)))
+        self._weight = None if weight is None else (weight, weight._version)
 
     def _sort(self, edge_index: Tensor, nodes: int) -> None:
-        known = self._edge_index
-        if known is edge_index or (known is not None and torch.equal(known, edge_index)):
-            return
-        self._edge_index = edge_index
+        self._edge_index = edge_index, edge_index._version
         self._order = edge_index[1].argsort(stable=True)
         self._source = edge_index[0][self._order]
         counts = torch.bincount(edge_index[1], minlength=nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.conversion import is_normalisation
 from varigraph.moments.messages import scaled_messages
+from varigraph.predict.draw_caches import sound_caches
 from varigraph.predict.draw_design import Draw
 from varigraph.predict.draw_features import Features, FullFeatures
 from varigraph.predict.draw_links import DrawnLinks
@@ -97,7 +99,10 @@ class Network:
             running = Pass(masking, self.features.maps)
             return self.through(drawn.get("x", self.features.mean), drawn.get("coins"), running)
 
-        return torch.vmap(run)(drawn)
+        with warnings.catch_warnings():
+            # Functions that torch cannot batch are run one by one: slow, but right.
+            warnings.filterwarnings("ignore", message="There is a performance drop")
+            return torch.vmap(run)(drawn)
 
     def through(self, x: Tensor, coins: Tensor | None, running: Pass) -> Tensor:
         """Logits for these features and weights of links, ``[nodes, classes]``."""
@@ -157,7 +162,7 @@ def opened(question: Question) -> Iterator[Network]:
         stack.enter_context(_untouched(model))
         for module in model.modules():
             module.training = "weights" in question.sources and not is_normalisation(module)
-            _forget(module)
+        stack.enter_context(sound_caches(model))
         links = None if given is None else DrawnLinks(given)
         if links is not None:
             stack.enter_context(scaled_messages(model, links))
@@ -176,14 +181,3 @@ def _untouched(model: nn.Module) -> Iterator[None]:
                 del vars(module)[name]
             vars(module).update(state)
             module.training = training
-
-
-def _forget(module: nn.Module) -> None:
-    """Make layers with ``cached=True`` compute: they would answer for the features of another run.
-
-    What they hold stands in their attributes, and comes back with these.
-    """
-    if vars(module).get("cached"):
-        vars(module)["cached"] = False
-        held = [name for name in vars(module) if name.startswith("_cached_")]
-        vars(module).update(dict.fromkeys(held))

@@ -21,6 +21,7 @@ class _Kept:
     """The result of a layer, and the draws that it depends on."""
 
     layer: nn.Module
+    coins: bool  # whether it depends on coins
     draws: tuple[int | None, int | None]
     result: Tensor
     version: int  # torch counts changes in place: a changed result is of no use
@@ -42,7 +43,7 @@ class Prefix:
     _place: int = 0
     _draw: Draw | None = None
     _running: Pass | None = None
-    _skipped_coins: bool = False
+    _coins_met: bool = False
 
     def begin(self, draw: Draw | None, running: Pass) -> None:
         """Start a run.
@@ -52,7 +53,11 @@ class Prefix:
             running: knows whether dropout has acted.
         """
         self._draw, self._running = draw, running
-        self._place, self._skipped_coins = 0, False
+        self._place, self._coins_met = 0, False
+
+    def forget(self) -> None:
+        """Start anew."""
+        self._kept.clear()
 
     @contextmanager
     def used_by(self, model: nn.Module) -> Iterator[None]:
@@ -73,13 +78,13 @@ class Prefix:
             self._place += 1
             kept = self._kept.get(self._place)
             if kept is not None and kept.layer is layer and self._holds(kept):
-                self._skipped_coins |= kept.draws[1] is not None
+                self._coins_met |= kept.coins
                 return kept.result
             result = forward(*args, **kwargs)
             if isinstance(result, Tensor) and not self._dropped():
-                met = self.links is not None and self.links.met
-                draws = self._draws(coins=met or self._skipped_coins)
-                self._kept[self._place] = _Kept(layer, draws, result, result._version)
+                coins = self._coins_met or (self.links is not None and self.links.met)
+                kept = _Kept(layer, coins, self._draws(coins=coins), result, result._version)
+                self._kept[self._place] = kept
             return result
 
         return ask
@@ -87,7 +92,7 @@ class Prefix:
     def _holds(self, kept: _Kept) -> bool:
         if self._dropped() or kept.result._version != kept.version:
             return False
-        return kept.draws == self._draws(coins=kept.draws[1] is not None)
+        return kept.draws == self._draws(coins=kept.coins)
 
     def _draws(self, *, coins: bool) -> tuple[int | None, int | None]:
         draw = self._draw or Draw()

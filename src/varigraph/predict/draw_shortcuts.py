@@ -56,8 +56,12 @@ def explored(network: Network) -> Iterator[Explored]:
     on_cpu = network.features.mean.device.type == "cpu"
     batched = not trial.random and (running.widest <= SHORT or not on_cpu)
     with ExitStack() as stack:
+        if not (batched or trial.random):
+            prefix = Prefix(network.links)
+            stack.enter_context(prefix.used_by(network.question.model))
+            network = replace(network, prefix=prefix)
         if not batched:
-            network = trial.by_sparse_products(network, stack)
+            trial.use_sparse_products(network, stack)
         yield Explored(network, sources, tuple(running.sites), running.widest, batched)
 
 
@@ -119,29 +123,19 @@ class _Trial:
         running = self.same_by(small)
         return (self.network, self.first) if running is None else (small, running)
 
-    def by_sparse_products(self, network: Network, stack: ExitStack) -> Network:
-        """The network with neighbour sums by sparse products, if those lead to the same answer.
+    def use_sparse_products(self, network: Network, stack: ExitStack) -> None:
+        """Have neighbour sums done by sparse products, if they lead to the same answer.
 
         Args:
             network: in any space.
             stack: holds open what must stay open.
         """
-        model = network.question.model
         with ExitStack() as attempt:
-            attempt.enter_context(summed_messages(model, network.links))
-            quick = self._keeping(network, attempt)
-            if self.same_by(quick) is not None:
+            attempt.enter_context(summed_messages(network.question.model, network.links))
+            if self.same_by(network) is not None:
                 stack.push(attempt.pop_all())
-                return quick
-        return self._keeping(network, stack)
-
-    def _keeping(self, network: Network, stack: ExitStack) -> Network:
-        """The network that keeps what it computed, where nothing in it is random but draws."""
-        if self.random:
-            return network
-        prefix = Prefix(network.links)
-        stack.enter_context(prefix.used_by(network.question.model))
-        return replace(network, prefix=prefix)
+            elif network.prefix is not None:
+                network.prefix.forget()
 
     def same_by(self, network: Network) -> FirstPass | None:
         """What is seen on another way, if it leads to the same answer; else None."""

@@ -104,7 +104,7 @@ class _Network:
 
     def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
         output, tape = self.whole.output, self.whole.tape
-        widest = max(entry.value.mean.shape[1] for entry in tape.entries)
+        widest = max(value.value.mean.shape[1] for value in tape.entries[1:])
         numbers = output.mean.shape[1] * widest
         return row_blocks([sums_on_the_way(tape, output)], rows, numbers, self.question.memory)
 

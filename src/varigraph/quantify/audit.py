@@ -1,0 +1,146 @@
+"""``vg.audit``: a method against brute force, on the user's own model and graph."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from varigraph.errors import GraphError, OptionError
+from varigraph.moments import Gaussian
+from varigraph.moments.links import Reading
+from varigraph.predict.predict import Forward, Method, ask, predict
+from varigraph.predict.prediction import Task
+from varigraph.predict.question import Source
+from varigraph.predict.sampled import sample
+from varigraph.quantify.audited import Audit, Fidelity
+from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
+
+
+def audit(
+    model: nn.Module,
+    data: Data,
+    *,
+    method: Method = "diagonal",
+    samples: int = 2000,
+    links: Reading = "bernoulli",
+    sources: Sequence[Source] | None = None,
+    masks: int | None = None,
+    seed: int = 0,
+    task: Task = "classification",
+    nodes: Tensor | Sequence[int] | None = None,
+    forward: Forward | None = None,
+    dropout: float | None = None,
+    memory: int | str = "1GiB",
+    **options: Any,
+) -> Audit:
+    r"""Compare the variances of a method with brute force, on this model and this graph.
+
+    .. math::
+        \text{ratio} = \frac{\text{variance by the method}}{\text{variance over draws}}
+
+    for every node and class, with all sources on and with each alone. Brute force is
+    ``method="sampled"``, exact for any model; its own sampling error is taken out of the range of
+    the ratios (:class:`Ratio`), and the audit says so where it is too large to tell anything. The
+    sampling error of the method, if it draws masks, is not taken out: it is part of its answers.
+
+    Args:
+        model: as in :func:`predict`, and so are the other options.
+        data: the graph, with noise, uncertain links or both.
+        method: what to audit.
+        samples: draws of brute force for each line of the table.
+        links: how ``edge_prob`` is read.
+        sources: what to consider; by default all that the data and the model carry.
+        masks: dropout masks (or draws) of the method, ``samples`` in :func:`predict`.
+        seed: of the method; brute force draws with the next one, independently.
+        task: what the model's output means.
+        nodes: nodes to compare; all by default.
+        forward: how to call the model.
+        dropout: rate of dropout to inject.
+        memory: bound on the memory.
+        options: further options of :func:`predict`.
+
+    Raises:
+        GraphError: nothing is uncertain, so that there is nothing to compare.
+        OptionError: an option has a value that makes no sense.
+
+    Example:
+        >>> import torch, varigraph as vg
+        >>> from torch_geometric.nn import SAGEConv
+        >>> links = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> graph = Data(x=torch.rand(3, 4), edge_index=links, x_var=0.1)
+        >>> found = vg.audit(SAGEConv(4, 2), graph, method="diagonal", samples=500)
+        >>> found.rows[0].logits.agrees  # one layer: the closed form is exact
+        True
+    """
+    if method not in get_args(Method):
+        raise OptionError(f"method={method!r} is unknown", f"one of {list(get_args(Method))}")
+    common: dict[str, Any] = {
+        "links": links,
+        "task": task,
+        "nodes": nodes,
+        "forward": forward,
+        "dropout": dropout,
+        "memory": memory,
+    }
+    masks = masks if masks is not None else samples if method == "sampled" else 100
+    active = _active(model, data, sources, {**common, "seed": seed})
+    lines = (active, *((source,) for source in active)) if len(active) > 1 else (active,)
+    rows = []
+    for line in lines:
+        answer = predict(
+            model, data, method=method, sources=line, samples=masks, seed=seed, **common, **options
+        )
+        inside = _Inside(answer.logits)
+        question = ask(model, data, sources=line, samples=samples, seed=seed + 1, **common)
+        truth = sample(question, watch=inside)
+        kept = not_zero(truth.logits.total.value, truth.logits.mean.value)
+        of_answer = not_zero(truth.answer.total.value, truth.answer.mean.value)
+        rows.append(
+            Fidelity(
+                source="total" if line == active else line[0],
+                logits=Ratio.of(answer.logits.var, truth.logits.total, kept),
+                answer=Ratio.of(answer.total, truth.answer.total, of_answer),
+                coverage=inside.share(kept),
+            )
+        )
+    return Audit(method=method, samples=truth.runs, task=task, rows=tuple(rows))
+
+
+def _active(
+    model: nn.Module, data: Data, sources: Sequence[Source] | None, options: dict[str, Any]
+) -> tuple[Source, ...]:
+    """The sources that the data and the model carry, of those to consider."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="nothing is uncertain")
+        active = sample(ask(model, data, sources=sources, samples=2, **options)).sources
+    if not active:
+        raise GraphError(
+            "nothing is uncertain, so that there is nothing to compare",
+            "data.x_var = 0.1, data.edge_prob = ..., or dropout=0.1",
+        )
+    return active
+
+
+class _Inside:
+    """Counts draws within the 90 % intervals of a method."""
+
+    def __init__(self, logits: Gaussian) -> None:
+        half = NINETY * logits.var.sqrt()
+        self._low, self._high = logits.mean - half, logits.mean + half
+        self._count, self._runs = torch.zeros_like(half, dtype=torch.long), 0
+
+    def __call__(self, runs: Tensor) -> None:  # [runs, nodes, classes]
+        self._count += ((runs >= self._low) & (runs <= self._high)).sum(0)
+        self._runs += len(runs)
+
+    def share(self, kept: Tensor) -> float:  # [nodes, classes]
+        """Share of the draws inside, over the nodes and classes that were compared."""
+        if not bool(kept.any()):
+            return math.nan
+        return float(self._count[kept].double().mean()) / self._runs
