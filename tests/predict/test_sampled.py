@@ -574,6 +574,26 @@ def test_changes_in_place_do_not_spoil_what_is_kept(found):
     assert torch.allclose(pred.total, runs.var(0), atol=1e-5)
 
 
+@pytest.mark.parametrize("graph", [ring(), larger_graph()])
+def test_networks_that_write_to_their_features_are_given_copies(graph):
+    class Writes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = gnn.SAGEConv(graph.x.shape[1], 3)
+
+        def forward(self, x, edge_index):
+            return self.conv(F.dropout(x.mul_(2), 0.5, self.training), edge_index)
+
+    model, before = made(Writes, graph.x.dtype), graph.x.clone()
+    graph.x_var = 0.0
+    pred = sampled(model, graph, samples=6, task="regression")
+    assert torch.equal(graph.x, before)
+    masks = draw_masks(Site(graph.x.shape, 0.5), 0, range(6), seed=0).to(graph.x)
+    with torch.no_grad():
+        runs = torch.stack([model.conv(2 * graph.x * mask, graph.edge_index) for mask in masks])
+    assert torch.allclose(pred.total, runs.var(0), rtol=1e-4, atol=1e-5)
+
+
 def test_layers_before_the_first_dropout_are_computed_once(monkeypatch):
     graph = larger_graph()
     graph.x_var = 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import torch
@@ -46,7 +47,11 @@ class FullFeatures:
     def draw(self, sample: int, *, seed: int) -> Tensor:
         """Features with a draw of noise."""
         noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
-        return torch.addcmul(self.mean, noise, self.x.var.sqrt())
+        return torch.addcmul(self.mean, noise, self._std)
+
+    @cached_property
+    def _std(self) -> Tensor:
+        return self.x.var.sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +68,7 @@ class SmallFeatures:
         full: the features themselves.
         basis: Q, ``[features, directions]``.
         maps: W Q for each W, by the id of W.
+        mean: :math:`Q' \mu`, ``[nodes, directions]``.
     """
 
     full: FullFeatures
@@ -118,7 +124,7 @@ def _small_noise(var: Tensor, basis: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def _by_node_and_feature(var: Tensor) -> tuple[Tensor, Tensor] | None:
     """Variances as a product of one by node, ``[nodes, 1]``, and one by feature."""
-    if 0 in (var.stride(0), var.shape[0]):  # one row for all nodes
+    if var.stride(0) == 0:  # one row for all nodes
         return var.new_ones(1, 1), var[0]
     if var.stride(1) == 0:
         return var[:, :1], var.new_ones(var.shape[1])

@@ -37,6 +37,7 @@ class Network:
         noisy: whether the features have noise.
         links: weights of the messages, where links have chances.
         own_randomness: the network draws random numbers that are not dropout's.
+        writes: the network changes its features in place, and must be given copies.
         prefix: what layers returned in earlier runs, where it is kept.
     """
 
@@ -45,6 +46,7 @@ class Network:
     noisy: bool
     links: DrawnLinks | None = None
     own_randomness: bool = False
+    writes: bool = True
     prefix: Prefix | None = None
     _recent: dict[tuple[str, int], dict[int, Tensor]] = field(default_factory=dict, init=False)
 
@@ -70,7 +72,10 @@ class Network:
     def seed(self, draw: Draw) -> None:
         """Seed torch's generators, where the network uses them itself."""
         if self.own_randomness and draw.weights is not None:
-            torch.manual_seed(torch_seed(draw.weights, seed=self.question.seed))
+            number = torch_seed(draw.weights, seed=self.question.seed)
+            torch.default_generator.manual_seed(number)
+            if self.features.mean.device.type == "cuda":
+                torch.cuda.manual_seed(number)
 
     @property
     def uncertain_links(self) -> bool:
@@ -109,7 +114,7 @@ class Network:
         if self.links is not None:
             self.links.show(coins)
         with propagating(Propagation()), running:
-            out = self.question.run(x)
+            out = self.question.run(x.clone() if self.writes else x)
         return running.logits(out)
 
     def masking(self, draw: Draw) -> Masking | None:

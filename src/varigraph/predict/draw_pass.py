@@ -117,7 +117,7 @@ class FirstPass(Pass):
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if (func is F.linear or func in MATMUL) and id(args[1]) in self._own:
+        if (func is F.linear or func in MATMUL) and len(args) > 1 and id(args[1]) in self._own:
             transposed = func is F.linear
             if args[1].shape[-1 if transposed else 0] == self._width:
                 self.matrices[id(args[1])] = args[1], transposed

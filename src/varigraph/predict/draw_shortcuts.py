@@ -105,12 +105,14 @@ class _Trial:
             links=0 if network.uncertain_links else None,
             weights=0 if "weights" in network.question.sources else None,
         )
-        seeded, first = replace(network, own_randomness=True), _first_pass(network, draw)
+        seeded = replace(network, own_randomness=True, writes=False)
+        first, copy = _first_pass(network, draw), x.clone()
         seeded.seed(draw)
         before = _generators(x.device)
-        logits = seeded.once(draw, x=x, running=first)
+        logits = seeded.once(draw, x=copy, running=first)
         random = not torch.equal(before, _generators(x.device))
-        return cls(replace(network, own_randomness=random), draw, x, first, logits, random)
+        network = replace(network, own_randomness=random, writes=copy._version > 0)
+        return cls(network, draw, x, first, logits, random)
 
     def in_small_space(self) -> tuple[Network, FirstPass]:
         """The network on features in the small space, if it does not notice."""

@@ -92,7 +92,7 @@ def audit(
     active = _active(model, data, sources, {**common, "seed": seed})
     lines = (active, *((source,) for source in active)) if len(active) > 1 else (active,)
     rows = []
-    for line in lines:
+    for line in reversed(lines):  # all sources together come last, and name the method
         answer = predict(
             model, data, method=method, sources=line, samples=masks, seed=seed, **common, **options
         )
@@ -109,7 +109,7 @@ def audit(
                 coverage=inside.share(kept),
             )
         )
-    return Audit(method=method, samples=truth.runs, task=task, rows=tuple(rows))
+    return Audit(method=answer.method, samples=truth.runs, task=task, rows=tuple(rows[::-1]))
 
 
 def _active(
