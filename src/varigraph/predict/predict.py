@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
 from varigraph.errors import OptionError
-from varigraph.moments import Gaussian, LinkProbabilities, StandIn
+from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.predict.auto import auto
 from varigraph.predict.checks import check_model
@@ -140,7 +140,7 @@ def ask(
     considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
     question = Question(
         model=model,
-        run=_caller(model, data, forward),
+        run=caller(model, data, forward),
         x=Gaussian(data.x, feature_variance(data)),
         links=_links(data, links),
         sources=frozenset(get_args(Source)),
@@ -156,7 +156,8 @@ def ask(
     return question.only(*considered)
 
 
-def _caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[StandIn], Any]:
+def caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[Any], Any]:
+    """How the model is called with what stands in the place of its features."""
     if forward is not None:
         return lambda x: forward(model, x, data)
     adjacency = data.edge_index if data.edge_index is not None else data.adj_t

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError
@@ -128,8 +127,3 @@ def all_sums(tape: Tape) -> Iterator[tuple[Entry, Gaussian, Sum]]:
         for parent, operator in entry.parents:
             if isinstance(operator, Sum) and operator.neighbours is not None:
                 yield entry, parent, operator
-
-
-def device_of(output: Gaussian) -> torch.device:
-    """Where the pass ran."""
-    return output.mean.device

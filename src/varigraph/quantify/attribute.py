@@ -14,7 +14,7 @@ from varigraph.errors import GraphError, OptionError
 from varigraph.moments.coins import Coins
 from varigraph.moments.links import Reading
 from varigraph.predict.checks import check_model
-from varigraph.predict.predict import Forward
+from varigraph.predict.predict import Forward, caller
 from varigraph.predict.prediction import Task
 from varigraph.quantify.attribution import (
     Attribution,
@@ -102,7 +102,7 @@ def attribute(
     with evaluating(model, data.x.device):
         inputs = inputs_of(data, links)
         with inputs.weighting(model):
-            rows = outputs(lambda x: _call(model, x, data, forward), inputs.x, task)
+            rows = outputs(caller(model, data, forward), inputs.x, task)
         # In float64, or the probabilities of sure answers lose their slopes.
         row = rows[place].cpu().double()
         column = _column(output, row, scale)
@@ -158,12 +158,6 @@ def _link_share(coins: Coins, coin: int, variance: float, share: float) -> LinkS
         share=share,
         both_ways=bool(coins.both_ways[coin]),
     )
-
-
-def _call(model: nn.Module, x: Tensor, data: Data, forward: Forward | None) -> Any:
-    if forward is not None:
-        return forward(model, x, data)
-    return model(x, data.edge_index if data.edge_index is not None else data.adj_t)
 
 
 def _column(output: int | None, row: Tensor, scale: Scale) -> int:  # [outputs]
