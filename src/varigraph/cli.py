@@ -24,7 +24,7 @@ import varigraph
 from varigraph.data import DATASETS
 from varigraph.errors import VarigraphError
 from varigraph.moments.links import Reading
-from varigraph.predict.predict import Method
+from varigraph.prediction.predict import Method
 from varigraph.report.tables import terminal
 from varigraph.studies import run as studies
 from varigraph.studies.audit import audit_run

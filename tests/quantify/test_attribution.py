@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from predict.networks import Functional, made, noisy_ring, ring
+from prediction.networks import Functional, made, noisy_ring, ring
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric.data import Data

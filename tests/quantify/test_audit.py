@@ -6,13 +6,13 @@ import math
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from predict.networks import Functional, made, noisy_ring, ring
+from prediction.networks import Functional, made, noisy_ring, ring
 from torch import nn
 
 import varigraph as vg
 from varigraph.errors import GraphError, OptionError
-from varigraph.predict.draw_design import Design
-from varigraph.predict.sampled_moments import SampledMoments
+from varigraph.prediction.sampled.design import Design
+from varigraph.prediction.sampled.moments import SampledMoments
 from varigraph.quantify.fidelity import Ratio
 
 

@@ -13,9 +13,9 @@ from varigraph.data import check_graph
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments.coins import Coins
 from varigraph.moments.links import Reading
-from varigraph.predict.checks import check_model
-from varigraph.predict.predict import Forward, caller
-from varigraph.predict.prediction import Task
+from varigraph.prediction.checks import check_model
+from varigraph.prediction.predict import Forward, caller
+from varigraph.prediction.prediction import Task
 from varigraph.quantify.attribution import (
     Attribution,
     FeatureShare,

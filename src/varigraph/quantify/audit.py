@@ -14,10 +14,10 @@ from torch_geometric.data import Data
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
-from varigraph.predict.predict import Forward, Method, ask, predict
-from varigraph.predict.prediction import Task
-from varigraph.predict.question import Source
-from varigraph.predict.sampled import sample
+from varigraph.prediction.predict import Forward, Method, ask, predict
+from varigraph.prediction.prediction import Task
+from varigraph.prediction.question import Source
+from varigraph.prediction.sampled.method import sample
 from varigraph.quantify.audited import Audit, Fidelity
 from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from varigraph.predict.prediction import Task
+from varigraph.prediction.prediction import Task
 from varigraph.quantify.fidelity import Ratio
 
 #: Relative standard error of a variance to aim for where there were too few draws.

@@ -14,8 +14,8 @@ from torch.overrides import TorchFunctionMode
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian
 from varigraph.moments.softmax import Logits
-from varigraph.predict.checks import check_output
-from varigraph.predict.prediction import Task
+from varigraph.prediction.checks import check_output
+from varigraph.prediction.prediction import Task
 
 SOFTMAX = frozenset(
     [F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax]

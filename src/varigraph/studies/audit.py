@@ -9,7 +9,7 @@ from typing import Any
 
 from varigraph.data import add_noise, load
 from varigraph.errors import OptionError
-from varigraph.predict.predict import Method
+from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
 from varigraph.studies import folder as files
 from varigraph.studies.config import Study

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import check_graph
 from varigraph.errors import GraphError
-from varigraph.predict.checks import check_model
+from varigraph.prediction.checks import check_model
 
 
 def check_trainable(model: nn.Module, graph: Data) -> None:

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import add_noise, load
 from varigraph.moments.links import Reading
-from varigraph.predict import predict
+from varigraph.prediction import predict
 from varigraph.quantify import Level, score
 from varigraph.report.plots import run_figure
 from varigraph.report.tables import markdown

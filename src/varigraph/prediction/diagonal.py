@@ -1,0 +1,103 @@
+"""``method="diagonal"``: the paper's closed form, all numbers taken as independent."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from functools import reduce
+
+import torch
+from torch import Tensor
+
+from varigraph.moments import Gaussian
+from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.prediction.checks import check_nodes, check_output
+from varigraph.prediction.linearised import linearised
+from varigraph.prediction.logits import CorrelatedLogits
+from varigraph.prediction.logits import answer as answer_from
+from varigraph.prediction.masked import masked_outputs, prepared_passes
+from varigraph.prediction.mixture import Mixture
+from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.question import Question
+
+
+def diagonal(question: Question) -> Prediction:
+    r"""Mean and variance by assumed density filtering and T dropout masks (equation 13).
+
+    .. math::
+        \text{total} = \frac{1}{T} \sum_t v_t + \frac{1}{T} \sum_t (m_t - \bar m)^2
+
+    Every number in the network gets the mean and variance that its layer's rule computes from
+    those before it, as if those were independent. Cheap, and it ranks nodes well; on trained
+    networks hidden numbers move together, and the size of the variance can be far too small.
+
+    The first sum is the aleatoric part, the second that of the weights. Features and links alone
+    are the first sum with everything else held at its mean; what is left of it is interaction.
+    """
+    if question.weights == "closed-form":
+        return _without_sampling(question)
+    answer, logits, plain = _mixtures(question)
+    features, links = _alone(question, plain)
+    return Prediction(
+        mean=answer.mean,
+        by_source={
+            "features": features,
+            "links": links,
+            "weights": answer.between,
+            "interactions": answer.within - features - links,
+        },
+        logits=logits.total,
+        method="diagonal",
+        samples=question.samples,
+        task=question.task,
+    )
+
+
+def _without_sampling(question: Question) -> Prediction:
+    """The same with dropout as one more independent source of variance, in one pass."""
+    with torch.no_grad():
+        whole = linearised(question, exact=False).output
+        alone = {s: _variance(question.only(s)) for s in ("features", "links", "weights")}
+        rest = whole.var - torch.stack(list(alone.values())).sum(0)
+        rows = check_nodes(question.nodes, len(whole))
+        chosen = slice(None) if rows is None else rows
+        variances = {**alone, "interactions": rest}
+        parts = {part: torch.diag_embed(var[chosen]) for part, var in variances.items()}
+    return answer_from(CorrelatedLogits(whole.mean[chosen], parts), question, method="diagonal")
+
+
+def _variance(question: Question) -> Tensor:
+    return linearised(question, exact=False).output.var
+
+
+def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
+    """Variance due to features alone and to links alone; ``plain`` has both and no masks."""
+    noisy, uncertain = bool(question.x.var.any()), question.links is not None
+    if noisy and uncertain:
+        alone = [_mixtures(question.only(source))[2].var for source in ("features", "links")]
+        return alone[0], alone[1]
+    none = torch.zeros_like(plain.var)
+    return (plain.var, none) if noisy else (none, plain.var)
+
+
+def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
+    """Moments of the answer and of the logits over all masks, and of the answer without masks."""
+    logits, answers = [], []
+    with torch.no_grad(), prepared_passes(question) as passes:
+        out = passes.without_masks()
+        check_output(out, question.task)
+        rows = check_nodes(question.nodes, len(out))
+        for outputs, masks in masked_outputs(passes, out, question):
+            picked = outputs if rows is None else outputs[:, rows]
+            logits.append(Mixture.of(picked))
+            answers.append(Mixture.of(_answer(picked, question, masks)))
+        plain = Gaussian(out.mean[None], out.var[None])
+        plain = _answer(plain if rows is None else plain[:, rows], replace(question, samples=0))
+    return reduce(operator.add, answers), reduce(operator.add, logits), plain[0]
+
+
+def _answer(outputs: Gaussian, question: Question, masks: slice = slice(None)) -> Gaussian:
+    if question.task == "regression":
+        return outputs
+    points = normal_points(max(question.samples, 1), outputs.mean.shape[-1])
+    return class_probabilities(outputs, points[masks])

@@ -1,0 +1,1 @@
+"""All correlations in closed form, to first order in every source."""

@@ -1,0 +1,182 @@
+"""How the outputs respond to the coins of uncertain links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from varigraph.moments.affine import Affine
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.neighbours import Neighbours
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
+from varigraph.prediction.first_order.responses import Responses, all_sums
+
+
+@dataclass(frozen=True, eq=False)
+class CoinSum:
+    """A sum over uncertain links: what each of its messages carries.
+
+    Args:
+        entry: the sum's entry on the tape.
+        messages: the value that is summed.
+        neighbours: the links.
+        again: what of a message has come over the same link one sum before, ``[pairs, features]``.
+    """
+
+    entry: Entry
+    messages: Gaussian
+    neighbours: Neighbours
+    again: Tensor
+
+    @cached_property
+    def carried(self) -> Tensor:  # [pairs, features]
+        r"""Response of the sum to each coin: :math:`w_{ij} (\mu_j - (2 p - 1) r_{ij})`.
+
+        A coin times itself is the coin: on a walk i–j–i the same coin occurs twice, and what it
+        carries, r, counts once. Its slope is then 1, not the 2p of a product of two.
+        """
+        n = self.neighbours
+        assert n.prob is not None
+        once = (2 * n.prob - 1)[:, None] * self.again
+        return n.weight[:, None] * (self.messages.mean[n.source] - once)
+
+    @cached_property
+    def shift(self) -> Tensor:  # [nodes, features]
+        r"""What counting such walks once adds to the mean: :math:`\sum p (1 - p) w_{ij} r_{ij}`."""
+        n = self.neighbours
+        assert n.prob is not None
+        added = (n.prob * (1 - n.prob) * n.weight)[:, None] * self.again
+        zeros = added.new_zeros(n.nodes, added.shape[1])
+        return zeros.index_add_(0, n.target, added)
+
+
+def coin_sums(tape: Tape) -> list[CoinSum]:
+    """All sums of a pass that have coins."""
+    sums = [(e, m, s.neighbours) for e, m, s in all_sums(tape) if s.neighbours is not None]
+    return [
+        CoinSum(entry, messages, neighbours, _again(tape, messages, neighbours))
+        for entry, messages, neighbours in sums
+        if neighbours.coin_of is not None
+    ]
+
+
+def _again(tape: Tape, messages: Gaussian, neighbours: Neighbours) -> Tensor:
+    """Part of each message j -> i that came from i over the same link in the sum before."""
+    total = torch.zeros_like(messages.mean[neighbours.source])
+    for entry, before, earlier in all_sums(tape):
+        inner = earlier.neighbours
+        if inner is None or inner.coin_of is None:
+            continue
+        sent = neighbours.returning(inner)[:, None] * before.mean[neighbours.target]
+        moved = push(tape, entry.value, messages, sent, neighbours.source)
+        if moved is not None:
+            total = total + moved
+    return total
+
+
+def returning_noise(
+    tape: Tape, coin_sum: CoinSum
+) -> Iterator[tuple[Affine, Tensor]]:  # [nodes, features, features of the earlier messages]
+    r"""Noise that walks i–j–i carry more than a product of means, for each earlier sum.
+
+    :math:`K_i = \sum_j p (1 - p) w_{ij} w_{ji} D_j`, with the map D from the earlier sum at j to
+    the messages of this one. Values still linear in the features have it among their paths.
+    """
+    outer = coin_sum.neighbours
+    if isinstance(coin_sum.entry.value, Affine):
+        return
+    for entry, messages, earlier in all_sums(tape):
+        if earlier.neighbours is None or not isinstance(messages, Affine):
+            continue
+        more = outer.returned(earlier.neighbours)
+        local = _local_map(tape, entry.value, coin_sum.messages) if bool(more.any()) else None
+        if local is not None:
+            matrix = Sparse(outer.target, outer.source, more, (outer.nodes, outer.nodes))
+            yield messages, (matrix @ local.flatten(1)).view_as(local)
+
+
+def _local_map(tape: Tape, start: Gaussian, end: Gaussian) -> Tensor | None:
+    """Response of one value to another at the same node, ``[nodes, end, start]``."""
+    nodes, size = start.mean.shape
+    eye = torch.eye(size, dtype=start.mean.dtype, device=start.mean.device)
+    every = torch.arange(nodes, device=eye.device).repeat_interleave(size)
+    moved = push(tape, start, end, eye.repeat(nodes, 1), every)
+    return None if moved is None else moved.view(nodes, size, -1).mT
+
+
+def push(
+    tape: Tape, start: Gaussian, end: Gaussian, tangents: Tensor, nodes: Tensor
+) -> Tensor | None:  # [m, features of start] -> [m, features of end]
+    """Carry tangents at given nodes forward from one value to another, without further sums."""
+    reached: dict[int, Tensor] = {id(start): tangents}
+    for entry in tape.entries:
+        for parent, operator in entry.parents:
+            known = reached.get(id(parent))
+            if known is None or isinstance(operator, Sum):
+                continue
+            moved = _forward(known, operator, entry.value, nodes)
+            before = reached.get(id(entry.value))
+            reached[id(entry.value)] = moved if before is None else before + moved
+    return reached.get(id(end))
+
+
+def _forward(tangents: Tensor, operator: Operator, child: Gaussian, nodes: Tensor) -> Tensor:
+    if isinstance(operator, Dense):
+        return tangents @ operator.weight.T
+    if isinstance(operator, Scale):
+        factor = operator.factor
+        per_node = factor.dim() == 2 and factor.shape[0] > 1
+        return tangents * (factor[nodes] if per_node else factor)
+    assert isinstance(operator, Columns)
+    out = tangents.new_zeros(len(tangents), child.mean.shape[1])
+    out[:, operator.first : operator.first + tangents.shape[1]] = tangents
+    return out
+
+
+def from_coins(
+    responses: Responses, sums: list[CoinSum], prob: Tensor, rows: int
+) -> Tensor:  # [coins] -> [rows, outputs, outputs]
+    r""":math:`\sum_k p_k (1 - p_k)\, s_{uk} s_{uk}'`, the response s summed over all layers."""
+    keys, slopes = [], []
+    for coin_sum in sums:
+        pairs = responses.of.get(id(coin_sum.entry.value))
+        if pairs is not None:
+            key, slope = _slopes(pairs, coin_sum, len(prob))
+            keys.append(key)
+            slopes.append(slope)
+    met, place = torch.unique(torch.cat(keys), return_inverse=True)
+    flat = torch.cat(slopes)
+    slope = flat.new_zeros(len(met), flat.shape[1]).index_add_(0, place, flat)
+    coin = met % len(prob)
+    spread = (prob * (1 - prob)).to(slope)[coin]
+    squares = (spread[:, None] * slope)[:, :, None] * slope[:, None, :]
+    total = squares.new_zeros(rows, *squares.shape[1:])
+    return total.index_add_(0, met // len(prob), squares)
+
+
+def _slopes(pairs: Pairs, coin_sum: CoinSum, coins: int) -> tuple[Tensor, Tensor]:
+    """Keys (row, coin) and slopes ``[walks, outputs]`` through one sum."""
+    neighbours = coin_sum.neighbours
+    assert neighbours.coin_of is not None
+    asked, entry = neighbours.expected.walks(pairs.column)
+    uncertain = neighbours.coin_of[entry] >= 0
+    asked, entry = asked[uncertain], entry[uncertain]
+    slope = torch.einsum("woh,wh->wo", pairs.values[asked], coin_sum.carried[entry])
+    return pairs.row[asked] * coins + neighbours.coin_of[entry], slope
+
+
+def shift_of_mean(responses: Responses, sums: list[CoinSum]) -> Tensor | float:
+    """What the walks that count once add to the mean of the outputs, ``[rows, outputs]``."""
+    total: Tensor | float = 0.0
+    for coin_sum in sums:
+        pairs = responses.of.get(id(coin_sum.entry.value))
+        if pairs is not None:
+            moved = (pairs.values @ coin_sum.shift[pairs.column][:, :, None]).squeeze(-1)
+            total = total + pairs.sum_rows(moved)
+    return total

@@ -1,0 +1,104 @@
+"""Covariances of the logits, source by source, to first order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from varigraph.moments.affine import Affine, Path
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.tape import Drop
+from varigraph.prediction.first_order.responses import Responses
+
+#: Share of the outputs' variance that the low-rank root may leave out.
+LEFT_OUT = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseRoot:
+    r"""A low-rank root of the features' noise as the first layers see it.
+
+    The maps :math:`M_j` of all values and paths stand on top of each other in
+    :math:`S = M\,\mathrm{diag}(\sqrt f)`, and :math:`R = S V` keeps the leading eigenvectors V of
+    :math:`S' B S`, where B is the mean gain :math:`T' T` from there to the outputs. What is left
+    out is counted where it matters, in the variance of the outputs, and is less than a thousandth.
+
+    Args:
+        leaves: the values at which the network stops being linear in the features.
+        gains: B of each value, ``[features, features]``, from a sample of the nodes.
+    """
+
+    leaves: tuple[Affine, ...]
+    gains: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, samples: Sequence[Responses]) -> NoiseRoot:
+        """The root for a network, from the responses of some of its nodes."""
+        boundary = [part for sample in samples for part in sample.boundary]
+        leaves = {id(leaf): leaf for leaf, _ in boundary}
+        gains = dict.fromkeys(leaves, torch.zeros(()))
+        for leaf, pairs in boundary:
+            flat = pairs.values.flatten(0, 1).double()
+            gains[id(leaf)] = gains[id(leaf)] + flat.T @ flat
+        return cls(tuple(leaves.values()), tuple(gains.values()))
+
+    @cached_property
+    def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
+        """The rows of the root that belong to each value and path."""
+        noise, keys, maps, blocks = self.leaves[0].noise, [], [], []
+        for leaf, gain in zip(self.leaves, self.gains, strict=True):
+            for path, term in leaf.maps.items():
+                keys.append((id(leaf), path))
+                maps.append(term)
+                blocks.append(float(noise.overlap(path, path).mean()) * gain)
+        scaled = torch.cat(maps).double() * noise.feature.double().sqrt()
+        root = _narrow(scaled @ scaled.T, torch.block_diag(*blocks)).to(maps[0].dtype)
+        return dict(zip(keys, root.split([len(term) for term in maps]), strict=True))
+
+    @property
+    def rank(self) -> int:
+        """Number of columns that were kept."""
+        return next(iter(self.parts.values())).shape[1]
+
+
+def _narrow(gamma: Tensor, gain: Tensor) -> Tensor:  # [n, n], [n, n] -> [n, rank]
+    r"""R with :math:`R R' \approx \Gamma`; all but a thousandth of :math:`tr(R' B R)` is kept."""
+    energy, vectors = torch.linalg.eigh(gamma)
+    root = vectors * energy.clamp_min(0).sqrt()
+    seen, turn = torch.linalg.eigh(root.T @ gain @ root)
+    seen, turn = seen.flip(0).clamp_min(0), turn.flip(1)
+    rank = int((seen.cumsum(0) < (1 - LEFT_OUT) * seen.sum()).sum()) + 1
+    narrow: Tensor = root @ turn[:, :rank]
+    return narrow
+
+
+def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
+    r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
+    total: Pairs | None = None
+    for leaf, pairs in responses.boundary:
+        for path in leaf.terms:
+            narrow = pairs.with_values(pairs.values @ root.parts[id(leaf), path])
+            spread = leaf.noise.spread(narrow, path)
+            total = spread if total is None else total + spread
+    assert total is not None
+    return total.gram(root.leaves[0].noise.node)
+
+
+def from_masks(responses: Responses, drops: list[Drop], added: list[Tensor]) -> Tensor:
+    r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'` over all places where dropout acts."""
+    total = torch.zeros(())
+    for drop, variance in zip(drops, added, strict=True):
+        pairs = responses.of.get(id(drop.value))
+        if pairs is not None:
+            total = total + weighted_gram(pairs, variance)
+    return total
+
+
+def weighted_gram(pairs: Pairs, variance: Tensor) -> Tensor:  # [nodes, features]
+    r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'`."""
+    root = variance.clamp_min(0).sqrt()[pairs.column][:, None]
+    return pairs.with_values(pairs.values * root).gram()

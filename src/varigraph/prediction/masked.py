@@ -1,0 +1,83 @@
+"""The network under dropout masks, a batch of masks at a time."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import OptionError
+from varigraph.moments import Gaussian, converted
+from varigraph.prediction.checks import check_nodes
+from varigraph.prediction.injection import injected
+from varigraph.prediction.masks import draw_masks
+from varigraph.prediction.passes import Passes
+from varigraph.prediction.question import Question
+
+NO_DROPOUT = (
+    "the network has no dropout, so its weights are taken as certain and the epistemic variance "
+    "is 0; give dropout=0.1 to inject some, or samples=0 to say that this is meant"
+)
+
+
+@contextmanager
+def prepared_passes(question: Question) -> Iterator[Passes]:
+    """Passes of a converted model, dropout on if masks are to be drawn, and injected if asked."""
+    masked = question.samples > 0
+    with converted(question.model, dropout_on=masked), ExitStack() as stack:
+        if question.dropout is not None and masked:
+            _refuse_second_dropout(question)
+            stack.enter_context(injected(question.model, question.dropout))
+        yield Passes(question.run, question.x, question.links)
+
+
+def masked_outputs(
+    passes: Passes, plain: Gaussian, question: Question
+) -> Iterator[tuple[Gaussian, slice]]:
+    """Outputs ``[masks, nodes, classes]`` under batches of masks, and which masks those are.
+
+    Args:
+        passes: which have been run without masks already.
+        plain: what that gave.
+        question: how many masks, under which seed, in how much memory.
+    """
+    if question.samples == 0 or not passes.sites:
+        if question.samples > 0:
+            warnings.warn(NO_DROPOUT, stacklevel=7)
+        yield Gaussian(plain.mean[None], plain.var[None]), slice(0, 1)
+        return
+    batch = max(1, question.memory // passes.bytes_per_mask())
+    for start in range(0, question.samples, batch):
+        chosen = range(start, min(start + batch, question.samples))
+        masks = [
+            draw_masks(site, place, chosen, seed=question.seed).to(plain.mean)
+            for place, site in enumerate(passes.sites)
+        ]
+        mean, var = torch.vmap(passes.with_masks)(*masks)
+        yield Gaussian(mean, var), slice(chosen.start, chosen.stop)
+
+
+def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]
+    r""":math:`\frac{1}{T} \sum_t (m_t - \bar m)(m_t - \bar m)'` of the output's means."""
+    alone = question.only("weights")
+    with torch.no_grad(), prepared_passes(alone) as passes:
+        plain = passes.without_masks()
+        rows = check_nodes(question.nodes, len(plain))
+        means = [out.mean for out, _ in masked_outputs(passes, plain, alone)]
+    found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
+    centred = found - found.mean(0)
+    return torch.einsum("tni,tnj->nij", centred, centred) / len(found)
+
+
+def _refuse_second_dropout(question: Question) -> None:
+    passes = Passes(question.run, question.x, question.links)
+    passes.without_masks()
+    if passes.sites:
+        raise OptionError(
+            f"dropout={question.dropout} is for networks without dropout; this one has its own, "
+            f"of rate {passes.sites[0].rate}",
+            "leave dropout= out",
+        )

@@ -1,0 +1,76 @@
+"""What is asked: a model, a graph, and what to consider about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from torch import Tensor, nn
+
+from varigraph.errors import OptionError
+from varigraph.moments import Gaussian, LinkProbabilities
+from varigraph.prediction.prediction import Task
+
+Source = Literal["features", "links", "weights"]
+Weights = Literal["closed-form", "sampled"]
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Everything that a method needs to know.
+
+    A source that is not considered is held at its mean: features at ``x``, coins at their
+    chances, dropout masks at 1.
+
+    Args:
+        model: the trained network.
+        run: calls it with what stands in the place of the features.
+        x: the features and the variance of their noise.
+        links: chances of the links, where the graph has them and they are to be considered.
+        sources: what to consider.
+        samples: number of dropout masks or of draws.
+        seed: key of all draws.
+        task: what the model's output means.
+        nodes: nodes to answer for; None for all.
+        memory: bound in bytes on what is computed at once.
+        dropout: rate to inject into a network that has no dropout.
+        weights: dropout in closed form or by sampled masks; None for what the method does.
+        draws: number of draws of everything, whatever is considered, for methods that draw.
+    """
+
+    model: nn.Module
+    run: Callable[[Any], Any]
+    x: Gaussian
+    links: LinkProbabilities | None
+    sources: frozenset[Source]
+    samples: int
+    seed: int
+    task: Task
+    nodes: Tensor | Sequence[int] | None
+    memory: int
+    dropout: float | None = None
+    draws: int = 0
+    weights: Weights | None = None
+
+    def only(self, *sources: Source) -> Question:
+        """The same question about fewer sources; the others are held at their means."""
+        kept = self.sources & set(sources)
+        x = self.x if "features" in kept else Gaussian.certain(self.x.mean)
+        links = self.links
+        if links is not None and "links" not in kept:
+            links = links.held_at_mean()
+        samples = self.samples if "weights" in kept else 0
+        return replace(self, x=x, links=links, sources=frozenset(kept), samples=samples)
+
+
+def check_sources(sources: Sequence[Source] | None) -> frozenset[Source]:
+    """The sources to consider; all of them by default."""
+    known = get_args(Source)
+    if sources is None:
+        return frozenset(known)
+    if isinstance(sources, str) or not sources or not set(sources) <= set(known):
+        raise OptionError(
+            f"sources={sources!r} does not name sources", f"some of {known}, in a tuple"
+        )
+    return frozenset(sources)

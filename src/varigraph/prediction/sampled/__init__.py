@@ -1,0 +1,1 @@
+"""Brute force, made cheap: draws of every source through the network itself."""

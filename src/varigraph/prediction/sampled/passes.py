@@ -1,0 +1,127 @@
+"""One pass of a plain network: dropout is handed its masks, and the last softmax is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from varigraph.errors import ModelError
+from varigraph.moments.softmax import passes_logits
+from varigraph.prediction.masks import Site
+
+Masking = Callable[[Site, int], Tensor]
+DROPOUT = frozenset({F.dropout, torch.dropout, torch.dropout_})
+SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax,
+                     F.log_softmax, torch.log_softmax, Tensor.log_softmax})  # fmt: skip
+MATMUL = frozenset({torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__})
+
+
+class Pass(TorchFunctionMode):
+    """While this is open, torch functions that the network calls go through here.
+
+    Args:
+        masking: gives the mask for a place where dropout acts; None leaves values as they are.
+        maps: matrices to use in the place of others, which are known by their ids.
+    """
+
+    def __init__(self, masking: Masking | None, maps: Mapping[int, Tensor]) -> None:
+        super().__init__()
+        self.sites: list[Site] = []
+        self._masking, self._maps = masking, maps
+        self._softmax: tuple[Tensor, Tensor | None] | None = None
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in DROPOUT:
+            return self._dropout(*args, **kwargs, in_place=func is torch.dropout_)
+        if self._maps and (func is F.linear or func in MATMUL):
+            args = tuple(self._maps.get(id(arg), arg) for arg in args)
+        result = func(*args, **kwargs)
+        if func in SOFTMAX:
+            self._softmax = result, _logits(*args, **kwargs)
+        elif self._softmax is not None and passes_logits(func) and args[0] is self._softmax[0]:
+            logits = self._softmax[1]
+            self._softmax = result, None if logits is None else func(logits, *args[1:], **kwargs)
+        return result
+
+    def _dropout(self, *args: Any, in_place: bool, **kwargs: Any) -> Tensor:
+        x, p, on, inplace = _dropout_arguments(*args, **kwargs)
+        if not on or p == 0:
+            return x
+        site = Site(x.shape, p)
+        self.sites.append(site)
+        if self._masking is None:
+            return x
+        mask = self._masking(site, len(self.sites) - 1).to(x)
+        return x.mul_(mask) if inplace or in_place else x * mask
+
+    def logits(self, out: Any) -> Tensor:
+        """What stood before the softmax, if that was the last step; else the answer itself."""
+        if not isinstance(out, Tensor):
+            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
+            raise ModelError(
+                f"the forward returned {what}, not one value per node",
+                "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
+            )
+        if self._softmax is None or out is not self._softmax[0]:
+            return out
+        if self._softmax[1] is None:
+            raise ModelError(
+                "the model ends in a softmax over another axis than its last one",
+                "the classes must be the last axis: softmax(x, dim=-1)",
+            )
+        return self._softmax[1]
+
+
+def _dropout_arguments(
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+    train: bool = True,
+) -> tuple[Tensor, float, bool, bool]:
+    """What was asked of ``F.dropout`` (``training``) or ``torch.dropout`` (``train``)."""
+    return input, p, training and train, inplace
+
+
+def _logits(x: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor | None:
+    """The argument of a softmax over the last axis; None for other axes."""
+    if dim is None:  # deprecated in torch: it means the second of two axes
+        dim = 1
+    return x if dim in (-1, x.dim() - 1) else None
+
+
+class FirstPass(Pass):
+    """A pass that finds out about the network.
+
+    Attributes:
+        widest: numbers in the largest tensor.
+        matrices: the network's own matrices that multiplied something of the features' width.
+    """
+
+    def __init__(
+        self, masking: Masking | None, maps: Mapping[int, Tensor], own: Mapping[int, Tensor],
+        width: int,
+    ) -> None:  # fmt: skip
+        super().__init__(masking, maps)
+        self.widest, self.matrices = 0, dict[int, tuple[Tensor, bool]]()
+        self._own, self._width = own, width
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if (func is F.linear or func in MATMUL) and len(args) > 1 and id(args[1]) in self._own:
+            transposed = func is F.linear
+            if args[1].shape[-1 if transposed else 0] == self._width:
+                self.matrices[id(args[1])] = args[1], transposed
+        result = super().__torch_function__(func, types, args, kwargs)
+        if isinstance(result, Tensor):
+            self.widest = max(self.widest, result.numel())
+        return result

@@ -1,0 +1,200 @@
+"""Faster ways through a network, each tried on one run and kept only if the answer is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import ModelError
+from varigraph.prediction.masks import Site
+from varigraph.prediction.question import Source
+from varigraph.prediction.sampled.design import Draw
+from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures, worthwhile
+from varigraph.prediction.sampled.messages import summed_messages
+from varigraph.prediction.sampled.network import Network
+from varigraph.prediction.sampled.passes import FirstPass
+from varigraph.prediction.sampled.prefix import Prefix
+
+#: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.
+SHORT = 2**15
+
+
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """A network whose ways are known.
+
+    Args:
+        network: ready to run.
+        sources: those that the data and the model carry, in the order in which they act.
+        sites: where dropout acts.
+        widest: numbers in the largest tensor of a run.
+        batched: whether many runs at once are faster than one after the other.
+    """
+
+    network: Network
+    sources: tuple[Source, ...]
+    sites: tuple[Site, ...]
+    widest: int
+    batched: bool
+
+
+@contextmanager
+def explored(network: Network) -> Iterator[Explored]:
+    """Find out what is random in a network, and how to run it fast.
+
+    Raises:
+        ModelError: the network is random although its weights are to be taken as certain, or has
+            no use for the chances of the links.
+    """
+    trial = _Trial.of(network)
+    sources = _sources(trial)
+    network, running = trial.in_small_space()
+    on_cpu = network.features.mean.device.type == "cpu"
+    batched = not trial.random and (running.widest <= SHORT or not on_cpu)
+    with ExitStack() as stack:
+        if not (batched or trial.random):
+            prefix = Prefix(network.links)
+            stack.enter_context(prefix.used_by(network.question.model))
+            network = replace(network, prefix=prefix)
+        if not batched:
+            trial.use_sparse_products(network, stack)
+        yield Explored(network, sources, tuple(running.sites), running.widest, batched)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trial:
+    """One run by the plain way, to compare others with.
+
+    Args:
+        network: what was run.
+        draw: the coins and masks that were used.
+        x: the features that were used, ``[nodes, features]``.
+        first: what was seen on the way.
+        logits: what came out, ``[nodes, classes]``.
+        random: whether random numbers were drawn that are not dropout's.
+    """
+
+    network: Network
+    draw: Draw
+    x: Tensor
+    first: FirstPass
+    logits: Tensor
+    random: bool
+
+    @classmethod
+    def of(cls, network: Network) -> _Trial:
+        """Run once; far from the features, where short cuts for noise or coins are to be tried.
+
+        A short cut that is right only near the features would be found out there.
+        """
+        question = network.question
+        if network.uncertain_links or network.noisy:
+            try:
+                return cls._at(network, _far(question.x.mean))
+            except Exception:  # a network may refuse such features and take its own
+                pass
+        return cls._at(network, question.x.mean)
+
+    @classmethod
+    def _at(cls, network: Network, x: Tensor) -> _Trial:
+        draw = Draw(
+            links=0 if network.uncertain_links else None,
+            weights=0 if "weights" in network.question.sources else None,
+        )
+        seeded = replace(network, own_randomness=True, writes=False)
+        first, copy = _first_pass(network, draw), x.clone()
+        seeded.seed(draw)
+        before = _generators(x.device)
+        logits = seeded.once(draw, x=copy, running=first)
+        random = not torch.equal(before, _generators(x.device))
+        network = replace(network, own_randomness=random, writes=copy._version > 0)
+        return cls(network, draw, x, first, logits, random)
+
+    def in_small_space(self) -> tuple[Network, FirstPass]:
+        """The network on features in the small space, if it does not notice."""
+        full, matrices = self.network.features, self.first.matrices
+        if self.x is full.mean or not isinstance(full, FullFeatures):
+            return self.network, self.first
+        if not worthwhile(matrices, full.mean.shape[-1]):
+            return self.network, self.first
+        small = replace(self.network, features=SmallFeatures.of(full, matrices))
+        running = self.same_by(small)
+        return (self.network, self.first) if running is None else (small, running)
+
+    def use_sparse_products(self, network: Network, stack: ExitStack) -> None:
+        """Have neighbour sums done by sparse products, if they lead to the same answer.
+
+        Args:
+            network: in any space.
+            stack: holds open what must stay open.
+        """
+        with ExitStack() as attempt:
+            attempt.enter_context(summed_messages(network.question.model, network.links))
+            if self.same_by(network) is not None:
+                stack.push(attempt.pop_all())
+            elif network.prefix is not None:
+                network.prefix.forget()
+
+    def same_by(self, network: Network) -> FirstPass | None:
+        """What is seen on another way, if it leads to the same answer; else None."""
+        features, running = network.features, _first_pass(network, self.draw)
+        x = None if self.x is self.network.features.mean else self.x
+        if x is not None and isinstance(features, SmallFeatures):
+            x = x @ features.basis
+        try:
+            logits = network.once(self.draw, x=x, running=running)
+        except Exception:  # whatever it is, there is another way
+            return None
+        if running.sites != self.first.sites or logits.shape != self.logits.shape:
+            return None
+        precision = torch.finfo(logits.dtype).eps
+        spread = (self.logits - self.logits.mean(0)).abs().max()
+        allowed = precision**0.5 * spread + 16 * precision * self.logits.abs().max()
+        return running if bool((logits - self.logits).abs().max() <= allowed) else None
+
+
+def _first_pass(network: Network, draw: Draw) -> FirstPass:
+    model, maps = network.question.model, network.features.maps
+    own = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    return FirstPass(network.masking(draw), maps, own, network.question.x.mean.shape[-1])
+
+
+def _sources(trial: _Trial) -> tuple[Source, ...]:
+    network, masks = trial.network, trial.first.sites
+    question = network.question
+    if network.links is not None and not network.links.met:
+        raise ModelError(
+            "the graph has link probabilities, but no message-passing layer used them",
+            "pass messages with layers of torch_geometric, or leave data.edge_prob out",
+        )
+    drawn = "weights" in question.sources
+    if trial.random and not drawn:
+        raise ModelError(
+            "the model draws random numbers even in evaluation mode, but its weights are to be "
+            "taken as certain",
+            'leave that out at prediction time, or consider it: sources=(..., "weights")',
+        )
+    active: dict[Source, bool] = {
+        "features": network.noisy,
+        "links": network.uncertain_links,
+        "weights": drawn and (bool(masks) or trial.random),
+    }
+    return tuple(source for source, is_active in active.items() if is_active)
+
+
+def _far(x: Tensor) -> Tensor:  # [nodes, features] -> [nodes, features]
+    """Features moved, each by another amount, about as far as they are large."""
+    generator = torch.Generator().manual_seed(0)
+    node, feature = (2 * torch.rand(n, generator=generator) - 1 for n in x.shape)
+    size = torch.linalg.vector_norm(x) / max(x.numel(), 1) ** 0.5
+    return torch.addr(x, (3 * torch.where(size > 0, size, 1) * node.to(x)), feature.to(x))
+
+
+def _generators(device: torch.device) -> Tensor:
+    if device.type != "cuda":
+        return torch.get_rng_state()
+    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])

@@ -1,0 +1,302 @@
+"""All correlations: exact where the network is linear, near brute force where it is not."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import torch_geometric.nn as gnn
+from prediction.networks import made, noisy_ring, ring
+from torch import nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
+
+import varigraph as vg
+from varigraph.errors import MissingRuleError, ModelError
+
+PARTS = ("features", "links", "weights", "interactions")
+
+
+class Two(nn.Module):
+    """Two layers of any kind with any activation, dropout between them."""
+
+    def __init__(self, first, second, act=None, rate=0.0):
+        super().__init__()
+        self.first, self.second, self.act, self.rate = first, second, act, rate
+
+    def forward(self, x, edge_index):
+        x = self.first(x, edge_index)
+        x = x if self.act is None else self.act(x)
+        return self.second(F.dropout(x, self.rate, self.training), edge_index)
+
+
+def first_order(model, graph, **options):
+    return vg.predict(model, graph, method="first-order", task="regression", **options)
+
+
+def jacobian_variance(model, graph):
+    """Exact variance of a linear network: the Jacobian by automatic differentiation."""
+    model.eval()
+    run = lambda x: model(x, graph.edge_index)  # noqa: E731
+    jac = torch.autograd.functional.jacobian(run, graph.x)
+    return (jac.square() * graph.x_var).sum((-1, -2))
+
+
+LINEAR = {
+    "sage sage": lambda: Two(gnn.SAGEConv(4, 5), gnn.SAGEConv(5, 3)),
+    "sage sum": lambda: Two(gnn.SAGEConv(4, 5, aggr="sum"), gnn.SAGEConv(5, 3, aggr="sum")),
+    "gcn gcn": lambda: Two(gnn.GCNConv(4, 5), gnn.GCNConv(5, 3)),
+    "graph conv": lambda: Two(gnn.GraphConv(4, 5), gnn.GraphConv(5, 3, aggr="mean")),
+    "gin": lambda: Two(gnn.GINConv(nn.Linear(4, 5), eps=0.3), gnn.GINConv(nn.Linear(5, 3))),
+    "sgc": lambda: gnn.SGConv(4, 3, K=3),
+    "appnp": lambda: gnn.APPNP(4, 0.2),
+    "three": lambda: Two(Two(gnn.SAGEConv(4, 5), gnn.GCNConv(5, 5)), gnn.SAGEConv(5, 3)),
+    "other flow": lambda: Two(gnn.SAGEConv(4, 5, flow="target_to_source"), gnn.GCNConv(5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("noise", [0.3, "by node", "by feature"])
+def test_linear_networks_are_exact(name, noise):
+    graph = ring()
+    graph.edge_index = torch.cat([graph.edge_index, torch.tensor([[0, 2, 3], [3, 2, 0]])], 1)
+    shapes = {"by node": torch.arange(1, 7)[:, None] / 6, "by feature": torch.arange(1, 5) / 4}
+    graph.x_var = torch.as_tensor(shapes.get(noise, noise)).double()
+    model = made(LINEAR[name])
+    want = jacobian_variance(model, graph)
+    got = first_order(model, graph, samples=0)
+    assert torch.allclose(got.total, want, rtol=1e-9)
+    assert torch.allclose(got.by_source["features"], got.total)
+
+
+def test_the_network_of_the_paper_is_exact():
+    graph = noisy_ring()
+    graph.x_var = torch.tensor(0.3).double()
+    model = made(lambda: vg.paper_network(graph))
+    got = first_order(model, graph, samples=0)
+    assert torch.allclose(got.total, jacobian_variance(model, graph), rtol=1e-9)
+
+
+def test_residuals_and_concatenations_keep_their_correlation():
+    class Wired(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.head = gnn.GCNConv(4, 4), gnn.SAGEConv(4, 4), nn.Linear(8, 2)
+
+        def forward(self, x, edge_index):
+            h = x + self.a(x, edge_index)
+            return self.head(torch.cat([h, 0.5 * h - self.b(h, edge_index)], dim=1))
+
+    graph = noisy_ring()
+    graph.x_var = torch.tensor(0.3).double()
+    model = made(Wired)
+    assert torch.allclose(
+        first_order(model, graph, samples=0).total, jacobian_variance(model, graph), rtol=1e-9
+    )
+
+
+def test_norms_and_pooled_outputs():
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm, self.head = gnn.SAGEConv(4, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)
+
+        def forward(self, x, edge_index):
+            x = self.norm(self.conv(x, edge_index))
+            return self.head(gnn.global_add_pool(x, torch.tensor([0, 0, 0, 1, 1, 1])))
+
+    graph = noisy_ring()
+    graph.x_var = torch.tensor(0.3).double()
+    model = made(Pooled)
+    got = first_order(model, graph, samples=0)
+    assert torch.allclose(got.total, jacobian_variance(model, graph), rtol=1e-9)
+
+
+def brute_force(model, graph, draws=6000, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    outs = []
+    with torch.no_grad():
+        for _ in range(draws):
+            noise = torch.randn(graph.x.shape, generator=generator).double() * graph.x_var**0.5
+            outs.append(model(graph.x + noise, graph.edge_index))
+    outs = torch.stack(outs)
+    return outs.mean(0), outs.var(0)
+
+
+@pytest.mark.parametrize("act", [F.relu, F.elu, F.gelu, torch.tanh, F.leaky_relu, F.softplus])
+def test_activations_by_their_averaged_slope(act):
+    graph = noisy_ring()
+    model = made(lambda: Two(gnn.SAGEConv(4, 16), gnn.SAGEConv(16, 2), act), seed=4)
+    _, var = brute_force(model, graph)
+    ratio = first_order(model, graph, samples=0).total / var
+    assert ratio.median().item() == pytest.approx(1.0, abs=0.08)
+
+
+# ---- uncertain links: all graphs, one by one ----
+
+
+def enumerate_links(model, graph, prob):
+    """Moments over all graphs of a plain model whose layers keep the observed divisors."""
+    pairs = [tuple(sorted(p)) for p in graph.edge_index.T.tolist()]
+    coins = sorted(set(pairs))
+    outs, chances = [], []
+    for kept in itertools.product([1.0, 0.0], repeat=len(coins)):
+        keep = torch.tensor([kept[coins.index(p)] for p in pairs]).double()
+        outs.append(masked(model, graph, keep))
+        chances.append(np.prod([prob if k else 1 - prob for k in kept]))
+    outs, chances = torch.stack(outs), torch.tensor(chances)[:, None, None]
+    mean = (chances * outs).sum(0)
+    return mean, (chances * (outs - mean) ** 2).sum(0)
+
+
+def masked(model, graph, keep):
+    def silence(layer, inputs, message):
+        own = torch.ones(len(message) - len(keep)).double()  # loops that the layer added itself
+        return message * torch.cat([keep, own])[:, None]
+
+    layers = [m for m in model.modules() if isinstance(m, gnn.MessagePassing)]
+    handles = [layer.register_message_forward_hook(silence) for layer in layers]
+    try:
+        with torch.no_grad():
+            return model(graph.x, graph.edge_index)
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def uncertain(graph, prob):
+    graph.edge_prob = torch.full((graph.num_edges,), prob, dtype=torch.float64)
+    return graph
+
+
+@pytest.mark.parametrize("kind", [gnn.SAGEConv, gnn.GCNConv, gnn.GraphConv])
+def test_one_layer_of_coins_is_exact(kind):
+    graph, model = uncertain(ring(), 0.7), made(lambda: kind(4, 3))
+    mean, var = enumerate_links(model, graph, 0.7)
+    got = first_order(model, graph, samples=0)
+    assert torch.allclose(got.mean, mean, rtol=1e-9)
+    assert torch.allclose(got.total, var, rtol=1e-9)
+    assert torch.allclose(got.by_source["links"], got.total)
+
+
+@pytest.mark.parametrize("act", [None, F.relu])
+@pytest.mark.parametrize("kind", [gnn.SAGEConv, gnn.GCNConv])
+def test_two_layers_share_their_coins(kind, act):
+    """What is left out is of second order: products of two different coins."""
+    graph, model = uncertain(ring(), 0.97), made(lambda: Two(kind(4, 8), kind(8, 2), act), seed=2)
+    mean, var = enumerate_links(model, graph, 0.97)
+    got = first_order(model, graph, samples=0)
+    # A coin is not Gaussian: on six nodes the averaged slope of a ReLU is only a rough one.
+    assert (got.total / var).median().item() == pytest.approx(1.0, abs=0.15 if act else 0.03)
+    if act is None:
+        assert torch.allclose(got.mean, mean, rtol=1e-9, atol=1e-12)  # walks u-v-u count once
+
+
+def test_noise_and_coins_in_one_layer_are_exact():
+    graph, model = uncertain(noisy_ring(), 0.7), made(lambda: gnn.SAGEConv(4, 3))
+    diagonal = vg.predict(model, graph, method="diagonal", samples=0, task="regression")
+    got = first_order(model, graph, samples=0)  # the diagonal method is exact for one layer
+    assert torch.allclose(got.total, diagonal.total, rtol=1e-9)
+    for part in PARTS:
+        assert torch.allclose(got.by_source[part], diagonal.by_source[part], atol=1e-12), part
+
+
+def test_noise_and_coins_in_two_linear_layers():
+    graph = uncertain(noisy_ring(), 0.9)
+    model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 2)), seed=2)
+    pairs = [tuple(sorted(p)) for p in graph.edge_index.T.tolist()]
+    coins = sorted(set(pairs))
+    total, means, chances = 0, [], []
+    for kept in itertools.product([1.0, 0.0], repeat=len(coins)):
+        keep = torch.tensor([kept[coins.index(p)] for p in pairs]).double()
+        chance = np.prod([0.9 if k else 0.1 for k in kept])
+        base = masked(model, graph, keep)
+        columns = torch.eye(24).double().view(24, 6, 4)
+        slopes = [masked(model, Data(x=c + graph.x, edge_index=graph.edge_index), keep) - base
+                  for c in columns]  # fmt: skip
+        total = total + chance * 0.3 * torch.stack(slopes).square().sum(0)
+        means.append(base)
+        chances.append(chance)
+    chances = torch.tensor(chances)[:, None, None]
+    mean = (chances * torch.stack(means)).sum(0)
+    total = total + (chances * (torch.stack(means) - mean) ** 2).sum(0)
+    ratio = first_order(model, graph, samples=0).total / total
+    assert ratio.median().item() == pytest.approx(1.0, abs=0.03)
+
+
+# ---- dropout in closed form: all masks, one by one ----
+
+
+def test_the_last_dropout_before_linear_layers_is_exact():
+    model = made(lambda: Two(gnn.SAGEConv(4, 2), gnn.SAGEConv(2, 2), F.relu, 0.4))
+    graph = ring(nodes=4)
+    with torch.no_grad():
+        hidden = F.relu(model.first(graph.x, graph.edge_index))
+        outs, chances = [], []
+        for kept in itertools.product([1.0, 0.0], repeat=8):
+            mask = torch.tensor(kept).double().view(4, 2)
+            outs.append(model.second(hidden * mask / 0.6, graph.edge_index))
+            chances.append(np.prod([0.6 if k else 0.4 for k in kept]))
+    outs, chances = torch.stack(outs), torch.tensor(chances)[:, None, None]
+    mean = (chances * outs).sum(0)
+    var = (chances * (outs - mean) ** 2).sum(0)
+    got = first_order(model, graph)
+    assert torch.allclose(got.mean, mean, rtol=1e-9)
+    assert torch.allclose(got.total, var, rtol=1e-9)
+    assert torch.allclose(got.epistemic, got.total)
+
+
+def test_dropout_in_front_of_a_noisy_neuron():
+    """features .4025, weights .565556, interactions .044722: the reference values."""
+    from prediction.test_predict import Neuron, reference_graph
+
+    got = first_order(Neuron().double(), reference_graph())
+    parts = [got.by_source[part].item() for part in PARTS]
+    assert parts == pytest.approx([0.4025, 0.0, 0.565556, 0.044722], abs=1e-6)
+    assert got.total.item() == pytest.approx(1.012778, abs=1e-6)
+
+
+# ---- blame, memory, errors ----
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_blame_adds_up_and_what_is_switched_off_is_zero(task):
+    graph = uncertain(noisy_ring(), 0.8)
+    model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3))
+    got = vg.predict(model, graph, method="first-order", task=task)
+    assert torch.allclose(sum(got.by_source[part] for part in PARTS), got.total)
+    assert all(float(got.by_source[part].abs().max()) > 0 for part in PARTS)
+    for source in ("features", "links", "weights"):
+        alone = vg.predict(model, graph, method="first-order", task=task, sources=(source,))
+        others = {"features", "links", "weights", "interactions"} - {source}
+        assert all(float(alone.by_source[part].abs().max()) == 0 for part in others), source
+        assert float(alone.by_source[source].min()) > 0
+        if task == "regression":
+            ratio = alone.by_source[source] / got.by_source[source]
+            assert ratio.median().item() == pytest.approx(1, abs=0.1), source
+
+
+def test_the_answer_does_not_depend_on_the_blocks():
+    graph = uncertain(noisy_ring(), 0.8)
+    model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3))
+    whole, pieces = (first_order(model, graph, memory=m) for m in ("1GiB", 8000))
+    for part in PARTS:
+        assert torch.allclose(whole.by_source[part], pieces.by_source[part], rtol=1e-6), part
+    picked = first_order(model, graph, nodes=[3, 1])
+    assert torch.allclose(picked.total, whole.total[[3, 1]], rtol=1e-3)
+
+
+def test_too_little_memory_is_said_before_the_work():
+    model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu))
+    with pytest.raises(ModelError, match=r"walks, which need .* GiB at once"):
+        first_order(model, noisy_ring(), samples=0, memory=100)
+
+
+def test_layers_without_a_response_are_named():
+    model = made(lambda: gnn.GraphSAGE(4, 8, 2, 3, aggr="max"))
+    with pytest.raises(MissingRuleError, match="no first-order response"):
+        first_order(model, noisy_ring(), samples=0)
+    graph = ring()
+    graph.x_var = torch.rand(6, 4).double()
+    with pytest.raises(MissingRuleError, match="differs by node and by feature"):
+        first_order(made(lambda: gnn.GCNConv(4, 3)), graph, samples=0)

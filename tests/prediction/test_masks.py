@@ -1,0 +1,49 @@
+"""Masks depend on their key and on nothing else."""
+
+import pytest
+import torch
+from scipy import stats
+
+from varigraph.prediction.masks import Site, draw_masks
+
+FAILURE_RATE = 1e-6
+SITE = Site(torch.Size([40, 25]), 0.3)
+
+
+def test_they_do_not_depend_on_the_grouping():
+    whole = draw_masks(SITE, 2, range(7), seed=1)
+    pieces = [draw_masks(SITE, 2, range(s, s + 1), seed=1) for s in range(7)]
+    assert torch.equal(whole, torch.cat(pieces))
+
+
+def test_seed_place_and_sample_all_count():
+    base = draw_masks(SITE, 0, range(1), seed=0)
+    others = [
+        draw_masks(SITE, 0, range(1), seed=1),
+        draw_masks(SITE, 1, range(1), seed=0),
+        draw_masks(SITE, 0, range(1, 2), seed=0),
+    ]
+    assert not any(torch.equal(base, other) for other in others)
+
+
+def test_the_rate_is_right_and_the_mean_is_one():
+    masks = draw_masks(SITE, 0, range(300), seed=0)
+    kept = int((masks > 0).sum())
+    chance = stats.binomtest(kept, masks.numel(), 1 - 0.3).pvalue
+    assert chance > FAILURE_RATE
+    scale = masks.max().item()
+    share_kept = 1 - round(0.3 * 65536) / 65536
+    assert scale * share_kept == pytest.approx(1.0, rel=1e-6)
+
+
+def test_neighbouring_numbers_are_independent():
+    kept = (draw_masks(SITE, 0, range(400), seed=3).flatten() > 0).double()
+    pairs = (kept[1:] - kept.mean()) * (kept[:-1] - kept.mean())
+    z = pairs.mean() / (pairs.std() / len(pairs) ** 0.5)
+    assert abs(z.item()) < stats.norm.isf(FAILURE_RATE / 2)
+
+
+@pytest.mark.parametrize(("rate", "value"), [(1.0, 0.0), (1e-9, 1.0)])
+def test_rates_at_the_ends(rate, value):
+    masks = draw_masks(Site(torch.Size([5]), rate), 0, range(3), seed=0)
+    assert masks.unique().tolist() == [value]
