@@ -4,10 +4,10 @@ The public names, in the order of the story: a graph and its noise, a network, i
 """
 
 from varigraph import errors
-from varigraph.data import add_noise, load
+from varigraph.data import add_noise, load, read_links
 from varigraph.errors import VarigraphError
 from varigraph.moments import Gaussian, implements
-from varigraph.predict import Prediction, predict
+from varigraph.prediction import Prediction, predict
 from varigraph.quantify import Attribution, Audit, attribute, audit
 from varigraph.studies import paper_network, train
 
@@ -27,5 +27,6 @@ __all__ = [
     "load",
     "paper_network",
     "predict",
+    "read_links",
     "train",
 ]
