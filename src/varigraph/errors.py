@@ -4,6 +4,10 @@ Catch :class:`VarigraphError` to catch them all. The command line prints them wi
 traceback and exits with 2.
 """
 
+from __future__ import annotations
+
+from os import PathLike
+
 
 class VarigraphError(Exception):
     """A mistake we can explain.
@@ -24,6 +28,24 @@ class GraphError(VarigraphError, ValueError):
 
 class DatasetError(VarigraphError, LookupError):
     """A data set is unknown, missing or unreadable."""
+
+
+class FileError(VarigraphError, ValueError):
+    """A file cannot be read, or what stands in it cannot be right.
+
+    Args:
+        path: the file.
+        problem: what is wrong with it, naming the culprit.
+        remedy: what to do about it.
+        line: where, counted from 1; None if it is about the file as a whole.
+    """
+
+    def __init__(
+        self, path: str | PathLike[str], problem: str, remedy: str, *, line: int | None = None
+    ) -> None:
+        place = f"{path}, line {line}" if line else f"{path}"
+        super().__init__(f"{place}: {problem}", remedy)
+        self.path, self.line = path, line
 
 
 class ModelError(VarigraphError, TypeError):

@@ -2,6 +2,17 @@
 
 from varigraph.data.checks import check_graph
 from varigraph.data.graphs import DATASETS, load
+from varigraph.data.link_files import read_links
 from varigraph.data.noise import add_noise, feature_variance
+from varigraph.data.reading import DroppedLinksWarning, Reading
 
-__all__ = ["DATASETS", "add_noise", "check_graph", "feature_variance", "load"]
+__all__ = [
+    "DATASETS",
+    "DroppedLinksWarning",
+    "Reading",
+    "add_noise",
+    "check_graph",
+    "feature_variance",
+    "load",
+    "read_links",
+]
