@@ -1,22 +1,20 @@
 """Are the error bars of the right size? Every method against brute force, on trained networks.
 
-    python benchmarks/fidelity.py [--out docs/fidelity.md] [--draws 4000] [--data cora pubmed ...]
+    python benchmarks/fidelity.py [--out fidelity.json] [--data cora pubmed] [--draws 4000]
+    python benchmarks/fidelity.py --tables fidelity.json ...   # as Markdown
 
-The truth is drawn through the unmodified torch_geometric model: full-size noise with a torch CSR
-adjacency, dropout as the model does it, coins by a hook on its messages. It shares no code with the
-methods that it judges. Ratios are predicted over true variance of the logits on test nodes; the
-spread that the truth's own sampling error causes (a relative variance of 2 / draws) is taken out of
-the 5-95 % range, on a log scale around the median.
+Ratios are predicted over true variance on test nodes; the spread that the truth's own sampling
+error causes (a relative variance of 2 / draws) is taken out of the 5-95 % range, on a log scale
+around the median. Costs are times over that of a plain forward of the same model, medians.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import time
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +22,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN, GraphSAGE, MessagePassing
-from torch_geometric.utils import to_torch_csr_tensor
+from torch_geometric.nn import GCN, GraphSAGE
+from truth import Truth, brute_force, exact_variance
 
 import varigraph as vg
 
-METHODS = ("first-order", "covariance", "diagonal")
+CLOSED_FORMS = ("first-order", "covariance", "diagonal")
 NETWORKS: dict[str, Callable[[Data], nn.Module]] = {
     "paper, linear": vg.paper_network,
     "SAGE 64-C, ReLU": lambda g: GraphSAGE(g.num_features, 64, 2, classes(g), dropout=0.5),
     "GCN 16-C, ReLU": lambda g: GCN(g.num_features, 16, 2, classes(g), dropout=0.5),
 }
+Row = dict[str, Any]
 
 
 def classes(graph: Data) -> int:
@@ -54,91 +53,66 @@ def trained(graph: Data, build: Callable[[Data], nn.Module], epochs: int) -> nn.
     return model.eval()
 
 
-# ---- the truth ----
+# ---- sources of uncertainty ----
 
 
-@dataclass
-class Truth:
-    """Running moments of logits and probabilities around a first guess."""
-
-    nodes: Tensor
-    count: int = 0
-    sums: dict[str, Tensor] = field(default_factory=dict)
-    start: dict[str, Tensor] = field(default_factory=dict)
-
-    def add(self, logits: Tensor) -> None:
-        values = {"logits": logits[self.nodes].double()}
-        values["mean"] = values["logits"].softmax(-1)
-        for name, value in values.items():
-            shift = self.start.setdefault(name, value)
-            for power in (1, 2):
-                key = f"{name}{power}"
-                self.sums[key] = self.sums.get(key, 0) + (value - shift) ** power
-        self.count += 1
-
-    def var(self, name: str) -> Tensor:
-        mean = self.sums[f"{name}1"] / self.count
-        return (self.sums[f"{name}2"] / self.count - mean**2) * self.count / (self.count - 1)
+def cases(graph: Data) -> dict[str, tuple[Data, tuple[str, ...]]]:
+    """Graphs with something uncertain about them, and what that is."""
+    found = {
+        f"noise {percent} %": (vg.add_noise(graph, percent=percent), ("features",))
+        for percent in (2.5, 12)
+    }
+    found["dropout"] = (graph, ("weights",))
+    for label, prob in chances(graph).items():
+        found[f"links {label}"] = (with_links(graph, prob), ("links",))
+    both = with_links(vg.add_noise(graph, percent=12), chances(graph)["0.8"])
+    found["noise 12 % and links 0.8"] = (both, ("features", "links"))
+    return found
 
 
-def adjacency(graph: Data) -> Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        size = (graph.num_nodes, graph.num_nodes)
-        return to_torch_csr_tensor(graph.edge_index.flip(0), size=size)
+def chances(graph: Data) -> dict[str, Tensor]:
+    level = torch.rand(graph.num_nodes, generator=torch.Generator().manual_seed(5))
+    mixed = 0.5 + 0.25 * (level[graph.edge_index[0]] + level[graph.edge_index[1]])
+    full = torch.ones(graph.num_edges)
+    return {"0.8": 0.8 * full, "0.95": 0.95 * full, "0.5-1": mixed}
 
 
-@torch.no_grad()
-def brute_force(
-    model: nn.Module, graph: Data, *, draws: int, device: str, drop: bool = False, seed: int = 1
-) -> tuple[Truth, list[Tensor]]:
-    """Draw whatever the graph says is uncertain; also returns some draws of the logits."""
-    torch.manual_seed(seed)
-    model, graph = model.to(device), graph.clone().to(device)
-    truth, kept = Truth(graph.test_mask), []
-    std = torch.as_tensor(graph.get("x_var", 0.0)).sqrt().to(device)
-    prob = graph.get("edge_prob")
-    links = graph.edge_index if prob is not None else adjacency(graph)
-    coins = _Coins(model, graph, prob) if prob is not None else None
-    for module in model.modules():
-        module.training = drop
-    for number in range(draws):
-        if coins is not None:
-            coins.toss()
-        x = graph.x if float(std) == 0 else graph.x + std * torch.randn_like(graph.x)
-        logits = model(x, links)
-        truth.add(logits)
-        if number < 300:
-            kept.append(logits[truth.nodes].cpu())
-    if coins is not None:
-        coins.remove()
-    model.eval().cpu()
-    return truth, kept
-
-
-class _Coins:
-    """One coin per undirected link, the same in every layer; loops a layer adds are certain."""
-
-    def __init__(self, model: nn.Module, graph: Data, prob: Tensor) -> None:
-        low, high = graph.edge_index.min(0).values, graph.edge_index.max(0).values
-        pairs, self.coin = (low * graph.num_nodes + high).unique(return_inverse=True)
-        self.prob = torch.zeros(len(pairs), device=prob.device).scatter_(0, self.coin, prob)
-        layers = [m for m in model.modules() if isinstance(m, MessagePassing)]
-        self.handles = [m.register_message_forward_hook(self._silence) for m in layers]
-
-    def toss(self) -> None:
-        self.keep = (torch.rand_like(self.prob) < self.prob)[self.coin].float()
-
-    def _silence(self, layer: Any, inputs: Any, message: Tensor) -> Tensor:
-        own = message.new_ones(len(message) - len(self.keep))
-        return message * torch.cat([self.keep, own])[:, None]
-
-    def remove(self) -> None:
-        for handle in self.handles:
-            handle.remove()
+def with_links(graph: Data, prob: Tensor) -> Data:
+    copy = graph.clone()
+    copy.edge_prob = prob
+    return copy
 
 
 # ---- the comparison ----
+
+
+def judged(
+    model: nn.Module, graph: Data, sources: tuple[str, ...], truth: Truth, method: str
+) -> Row:
+    """How one closed form compares with the truth."""
+    options: Row = {"weights": "closed-form"} if "weights" in sources else {"samples": 0}
+    pred = vg.predict(
+        model,
+        graph,
+        method=method,
+        sources=sources,
+        nodes=graph.test_mask,
+        memory="4GiB",
+        **options,
+    )
+    true = truth.var("logits")
+    solid = true > 1e-12
+    median, low, high = corrected((pred.logits.var / true)[solid], truth.count)
+    seen = truth.var("probabilities")
+    half = 1.645 * pred.logits.var.sqrt()
+    inside = torch.stack([(k - pred.logits.mean).abs() <= half for k in truth.kept]).float()
+    return {
+        "median": median,
+        "low": low,
+        "high": high,
+        "probability": float((pred.total / seen)[seen > 1e-6].median()),
+        "coverage": float(inside[:, solid].mean()),
+    }
 
 
 def corrected(ratio: Tensor, draws: int) -> tuple[float, float, float]:
@@ -151,89 +125,157 @@ def corrected(ratio: Tensor, draws: int) -> tuple[float, float, float]:
     return float(middle.exp()), float(low.exp()), float(high.exp())
 
 
-def judged(
-    case: str, model: nn.Module, graph: Data, *, draws: int, device: str, sources: tuple[str, ...]
-) -> list[dict[str, Any]]:
-    truth, kept = brute_force(model, graph, draws=draws, device=device, drop="weights" in sources)
-    rows = []
-    solid = (truth.var("logits") > 1e-12).cpu()
-    for method in METHODS:
-        options = {"method": method, "sources": sources, "nodes": graph.test_mask, "memory": "4GiB"}
-        if "weights" in sources:
-            options["weights"] = "closed-form"
-        else:
-            options["samples"] = 0
+def sampled(
+    model: nn.Module, graph: Data, sources: tuple[str, ...], truth: Truth, device: str
+) -> Row:
+    """Whether sampled is unbiased: differences from the truth in units of both standard errors."""
+    model, graph = model.to(device), graph.clone().to(device)
+    pred = vg.predict(
+        model,
+        graph,
+        method="sampled",
+        sources=sources,
+        samples=500,
+        task="regression",
+        nodes=graph.test_mask,
+        memory="4GiB",
+    )
+    model.cpu()
+    true, error = truth.var("logits"), truth.error("logits")
+    own = pred.std_error.total.cpu()
+    solid = true > 1e-12
+    away = ((pred.total.cpu() - true) / (own**2 + error**2).sqrt())[solid]
+    return {
+        "median": float((pred.total.cpu() / true)[solid].median()),
+        "within 3": float((away.abs() <= 3).float().mean()),
+        "bias": float(away.mean()),
+    }
+
+
+# ---- what it costs ----
+
+
+def seconds(call: Callable[[], Any], repeats: int) -> float:
+    times = []
+    for _ in range(repeats + 1):
         start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times[1:])
+
+
+def costs(model: nn.Module, graph: Data) -> Row:
+    """Each method under feature noise and dropout, in plain forwards of the same model."""
+    noisy = vg.add_noise(graph, percent=12)
+    with torch.no_grad():
+        plain = seconds(lambda: model(noisy.x, noisy.edge_index), 15)
+    found: Row = {"plain forward, ms": 1000 * plain}
+    calls = {
+        "first-order, features": {"method": "first-order", "sources": ("features",)},
+        "first-order, features and dropout": {"method": "first-order"},
+        "covariance, features": {"method": "covariance", "sources": ("features",)},
+        "diagonal, features": {"method": "diagonal", "samples": 0},
+        "diagonal, features and 100 masks": {"method": "diagonal", "samples": 100},
+        "sampled, 100 draws": {"method": "sampled", "samples": 100},
+    }
+    for name, options in calls.items():
         try:
-            pred = vg.predict(model, graph, **options)
+            time_taken = seconds(lambda o=options: vg.predict(model, noisy, memory="4GiB", **o), 3)
+            found[name] = time_taken / plain
         except vg.errors.TooLargeError as error:
-            rows.append({"case": case, "method": method, "error": error.problem})
+            found[name] = error.problem
+    return found
+
+
+def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
+    graph, rows = vg.load(data), []
+    for network, build in NETWORKS.items():
+        model = trained(graph, build, chosen.epochs)
+        name = f"{data}, {network}"
+        if chosen.cost:
+            rows.append({"case": name, "cost": costs(model, graph)})
+            print(json.dumps(rows[-1]), flush=True)
             continue
-        seconds = time.perf_counter() - start
-        ratio = (pred.logits.var / truth.var("logits").cpu())[solid]
-        seen = truth.var("mean").cpu()
-        share = (pred.total / seen)[seen > 1e-6]
-        half = 1.645 * pred.logits.var.sqrt()
-        inside = torch.stack([(k - pred.logits.mean).abs() <= half for k in kept]).float()
-        median, low, high = corrected(ratio, draws)
-        rows.append(
-            {
-                "case": case,
-                "method": method,
-                "median": median,
-                "low": low,
-                "high": high,
-                "probability": float(share.median()),
-                "coverage": float(inside[:, solid].mean()),
-                "seconds": seconds,
-                "draws": draws,
-            }
-        )
-        print(json.dumps(rows[-1]), flush=True)
+        for label, (uncertain, sources) in cases(graph).items():
+            drop = "weights" in sources
+            options = {"draws": chosen.draws, "device": device, "drop": drop}
+            truth = brute_force(model, uncertain, **options)
+            row: Row = {"case": f"{name}, {label}", "draws": chosen.draws}
+            for method in CLOSED_FORMS:
+                try:
+                    row[method] = judged(model, uncertain, sources, truth, method)
+                except vg.errors.TooLargeError as error:
+                    row[method] = {"error": error.problem}
+            row["sampled"] = sampled(model, uncertain, sources, truth, device)
+            if network == "paper, linear" and label == "noise 12 %" and data == "cora":
+                row["exact"] = against_jacobian(model, uncertain)
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+            append(chosen.out, [row])
     return rows
 
 
-def cases(
-    name: str, graph: Data, model: nn.Module, options: dict[str, Any]
-) -> list[dict[str, Any]]:
-    rows = []
-    for percent in (2.5, 12):
-        noisy = vg.add_noise(graph, percent=percent)
-        rows += judged(f"{name}, noise {percent} %", model, noisy, sources=("features",), **options)
-    rows += judged(f"{name}, dropout", model, graph, sources=("weights",), **options)
-    for label, prob in chances(graph).items():
-        uncertain = graph.clone()
-        uncertain.edge_prob = prob
-        rows += judged(f"{name}, links {label}", model, uncertain, sources=("links",), **options)
-    both = vg.add_noise(graph, percent=12)
-    both.edge_prob = chances(graph)["0.8"]
-    sources = ("features", "links")
-    return rows + judged(
-        f"{name}, noise 12 % and links 0.8", model, both, sources=sources, **options
+def against_jacobian(model: nn.Module, graph: Data) -> Row:
+    """Largest relative difference from the exact variances of a linear network, in double."""
+    nodes = graph.test_mask.nonzero().flatten()[:100]
+    exact = exact_variance(model, graph, nodes)
+    double = graph.clone()
+    double.x = graph.x.double()
+    model.double()
+    pred = vg.predict(model, double, method="first-order", sources=("features",), nodes=nodes)
+    model.float()
+    return {"nodes": 100, "largest error": float((pred.logits.var / exact - 1).abs().max())}
+
+
+# ---- the tables ----
+
+
+def append(path: Path, rows: list[Row]) -> None:
+    known = json.loads(path.read_text()) if path.exists() else []
+    names = {row["case"] for row in rows}
+    kept = [
+        row for row in known if row["case"] not in names or ("cost" in row) != ("cost" in rows[0])
+    ]
+    path.write_text(json.dumps(kept + rows, indent=1))
+
+
+def tables(rows: list[Row]) -> str:
+    return (
+        fidelity_table([r for r in rows if "cost" not in r])
+        + "\n\n"
+        + cost_table([r for r in rows if "cost" in r])
     )
 
 
-def chances(graph: Data) -> dict[str, Tensor]:
-    level = torch.rand(graph.num_nodes, generator=torch.Generator().manual_seed(5))
-    mixed = 0.5 + 0.25 * (level[graph.edge_index[0]] + level[graph.edge_index[1]])
-    full = torch.ones(graph.num_edges)
-    return {"0.8": 0.8 * full, "0.95": 0.95 * full, "0.5-1": mixed}
-
-
-def table(rows: list[dict[str, Any]]) -> str:
+def fidelity_table(rows: list[Row]) -> str:
     lines = [
-        "| case | method | logit variance, predicted / true | 5-95 % | probability | coverage |",
-        "|---|---|---:|---:|---:|---:|",
+        "| case | first-order | covariance | diagonal | sampled | within 3 s.e. | coverage | "
+        "probability |",
+        "|---|---|---|---|---:|---:|---:|---:|",
     ]
     for row in rows:
-        if "error" in row:
-            lines.append(f"| {row['case']} | {row['method']} | {row['error']} | | | |")
-            continue
-        lines.append(
-            f"| {row['case']} | {row['method']} | {row['median']:.4g} | "
-            f"{row['low']:.3g} - {row['high']:.3g} | {row['probability']:.3g} | "
-            f"{100 * row['coverage']:.1f} % |"
-        )
+        cells = [ranged(row[method]) for method in CLOSED_FORMS]
+        first, drawn = row["first-order"], row["sampled"]
+        cells += [f"{drawn['median']:.3f}", f"{100 * drawn['within 3']:.1f} %"]
+        cells += [f"{100 * first['coverage']:.1f} %", f"{first['probability']:.2f}"]
+        lines.append(f"| {row['case']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ranged(found: Row) -> str:
+    if "error" in found:
+        return "too large"
+    return f"{found['median']:.3g} [{found['low']:.2g}, {found['high']:.2g}]"
+
+
+def cost_table(rows: list[Row]) -> str:
+    if not rows:
+        return ""
+    names = list(rows[0]["cost"])
+    lines = ["| network | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
+    for row in rows:
+        cells = [v if isinstance(v, str) else f"{v:.1f}" for v in row["cost"].values()]
+        lines.append(f"| {row['case']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -243,18 +285,15 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--data", nargs="+", default=["cora", "pubmed", "computers"])
+    parser.add_argument("--cost", action="store_true", help="measure times instead")
+    parser.add_argument("--tables", type=Path, nargs="+", help="print these results as Markdown")
     chosen = parser.parse_args()
+    if chosen.tables:
+        print(tables([row for path in chosen.tables for row in json.loads(path.read_text())]))
+        return
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    options = {"draws": chosen.draws, "device": device}
-    rows = []
     for data in chosen.data:
-        graph = vg.load(data)
-        for network, build in NETWORKS.items():
-            model = trained(graph, build, chosen.epochs)
-            rows += cases(f"{data}, {network}", graph, model, options)
-            chosen.out.write_text(json.dumps(rows, indent=1))
-            chosen.out.with_suffix(".md").write_text(table(rows) + "\n")
-    print(table(rows))
+        append(chosen.out, measured(data, chosen, device))
 
 
 if __name__ == "__main__":

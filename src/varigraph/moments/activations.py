@@ -15,27 +15,30 @@ from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.quadrature import integrated
 from varigraph.moments.registry import Exactness, implements
-from varigraph.moments.tape import Scale
+from varigraph.moments.tape import Bend, Scale
 
 Activation = TypeVar("Activation", bound=Callable[..., Gaussian])
 
 
 def elementwise(rule: Activation) -> Activation:
-    r"""A rule for a function of each number by itself, which records its averaged slope.
+    r"""A rule for a function of each number by itself, which records its averaged slope and bend.
 
     .. math::
-        g = E[f'(x)] = \frac{\partial}{\partial \mu} E[f(x)]
+        g = E[f'(x)] = \frac{\partial}{\partial \mu} E[f(x)] \qquad
+        c = E[f''(x)] = 2 \frac{\partial}{\partial \sigma^2} E[f(x)]
     """
 
     @wraps(rule)
     def taped(x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
-        out = rule(x, *args, **kwargs)
-        if current().tape is None:
-            return out
+        tape = current().tape
+        if tape is None:
+            return rule(x, *args, **kwargs)
         with torch.enable_grad():
-            mean = x.mean.detach().requires_grad_()
-            total = rule(Gaussian(mean, x.var.detach()), *args, **kwargs).mean.sum()
-        (slope,) = torch.autograd.grad(total, mean)
+            mean, var = x.mean.detach().requires_grad_(), x.var.detach().requires_grad_()
+            out = rule(Gaussian(mean, var), *args, **kwargs)
+            slope, half = torch.autograd.grad(out.mean.sum(), (mean, var))
+        out = Gaussian(out.mean.detach(), out.var.detach())
+        tape.bends.append(Bend(out, x, 2 * half.nan_to_num(0.0)))  # sqrt has no slope at 0
         return recorded(out, (x, Scale(slope)))
 
     return cast(Activation, taped)

@@ -56,10 +56,14 @@ class InputNoise:
     @classmethod
     def of(cls, var: Tensor, memory: int) -> InputNoise:  # [nodes, features]
         """Write variances as a product; refuse where they differ by node AND by feature."""
-        if not bool(var.any()):
-            return cls(torch.zeros_like(var[:, 0]), torch.ones_like(var[0]), memory)
+        if 0 in var.stride():  # expanded from a number, [features] or [nodes, 1]
+            node, feature = var[:, 0], torch.ones_like(var[0])
+            if var.stride(0) == 0:
+                node, feature = torch.ones_like(var[:, 0]), var[0]
+            return cls(node, feature, memory)
         row, column = divmod(int(var.argmax()), var.shape[1])
-        node, feature = var[:, column] / var[row, column], var[row]
+        largest = var[row, column].clamp_min(torch.finfo(var.dtype).tiny)
+        node, feature = var[:, column] / largest, var[row]
         if not torch.allclose(node[:, None] * feature, var, rtol=1e-4, atol=0):
             raise MissingRuleError(
                 "x_var differs by node and by feature at once",

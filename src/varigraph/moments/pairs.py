@@ -43,9 +43,17 @@ class Pairs:
         """A number for every pair, ascending."""
         return self.row * self.nodes + self.column
 
+    @property
+    def pattern(self) -> Pairs:
+        """The pairs alone, without cotangents."""
+        return self.with_values(self.values.new_empty(len(self.row), 0, 0))
+
     def with_values(self, values: Tensor) -> Pairs:
         """The same pairs with other cotangents."""
-        return Pairs(self.row, self.column, values, self.nodes, self.rows)
+        same = Pairs(self.row, self.column, values, self.nodes, self.rows)
+        if "keys" in self.__dict__:
+            same.__dict__["keys"] = self.keys
+        return same
 
     def through(self, matrix: Sparse) -> Pairs:
         r"""Back through :math:`y = S x`: :math:`T'_{uw} = \sum_v T_{uv} S_{vw}`."""
@@ -62,6 +70,28 @@ class Pairs:
         values = (collect @ self.values.flatten(1)).view(len(reached), *self.values.shape[1:])
         nodes = matrix.shape[1]
         return Pairs(reached // nodes, reached % nodes, values, nodes, self.rows)
+
+    def gathered(self, matrix: Sparse, source: Pairs) -> Pairs:
+        r"""Forward through :math:`y = S x` onto these pairs: :math:`V_{uv} = \sum_w S_{vw} V_{uw}`.
+
+        ``source`` must hold every pair that these lead to, as ``through(matrix)`` does.
+        """
+        asked, entry = matrix.walks(self.column)
+        keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
+        collect = Sparse(
+            asked,
+            torch.searchsorted(source.keys, keys),
+            matrix.values[entry].to(source.values.dtype),
+            (len(self.row), len(source.row)),
+        )
+        values = (collect @ source.values.flatten(1)).view(-1, *source.values.shape[1:])
+        return self.with_values(values)
+
+    def at(self, other: Pairs) -> Pairs:
+        """The cotangents of these at other pairs, all of which must be among them."""
+        if self.keys is other.keys:
+            return self
+        return other.with_values(self.values[torch.searchsorted(self.keys, other.keys)])
 
     def __add__(self, other: Pairs) -> Pairs:
         """Cotangents that meet at the same pair add up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,8 @@ from varigraph.moments.registry import implements
 #: Points over all masks together: few per mask are enough where many masks are averaged.
 TOTAL_POINTS = 1024
 POINTS_PER_CLASS = 4
+#: Numbers that are held at once while class probabilities are integrated: some megabytes.
+AT_ONCE = 2**20
 
 
 class Logits(Gaussian):
@@ -60,7 +62,9 @@ def passes_logits(function: Callable[..., Any]) -> bool:
 
 
 @lru_cache(maxsize=8)
-def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classes]
+def normal_points(
+    masks: int, classes: int, total: int = TOTAL_POINTS
+) -> Tensor:  # [masks, points, classes]
     r"""Point sets that stand for a standard normal in as many dimensions as there are classes.
 
     Sobol points through :math:`\Phi^{-1}`, mirrored, so that odd moments vanish, and whitened, so
@@ -68,7 +72,7 @@ def normal_points(masks: int, classes: int) -> Tensor:  # [masks, points, classe
     over the spread of the logits the result is exact for every mask, and elsewhere the errors of
     different masks average out, because each has points of its own.
     """
-    half = max(TOTAL_POINTS // masks, POINTS_PER_CLASS * classes) // 2
+    half = max(total // masks, POINTS_PER_CLASS * classes) // 2
     engine: Any = SobolEngine(classes, scramble=True, seed=0)
     uniform = engine.draw(masks * half, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
     points = torch.special.ndtri(uniform).view(masks, half, classes)
@@ -90,11 +94,33 @@ def class_probabilities(logits: Gaussian, points: Tensor) -> Gaussian:
     """
     if not bool(logits.var.any()):
         return Gaussian.certain(logits.mean.softmax(-1))
-    std, points = logits.var.sqrt(), points.to(logits.mean)
-    mean, scatter = torch.zeros_like(std), torch.zeros_like(std)
-    for count in range(points.shape[1]):
-        probability = (logits.mean + std * points[:, count, None]).softmax(-1)
-        change = probability - mean
-        mean = mean + change / (count + 1)
-        scatter = scatter + change * (probability - mean)
-    return Gaussian(mean, scatter / points.shape[1])
+    mean, var = torch.empty_like(logits.mean), torch.empty_like(logits.mean)
+    masks, nodes, classes = logits.mean.shape
+    centre, std = logits.mean[..., None], logits.var.sqrt()[..., None]
+    points = points.to(logits.mean).mT  # [masks, classes, points]
+    for mask in range(masks):
+        for rows in row_slices(nodes, classes * points.shape[-1]):
+            drawn = softmax_(centre[mask, rows] + std[mask, rows] * points[mask])
+            mean[mask, rows] = drawn.mean(-1)
+            drawn -= mean[mask, rows, :, None]
+            var[mask, rows] = drawn.square_().mean(-1)
+    return Gaussian(mean, var)
+
+
+def softmax_(logits: Tensor) -> Tensor:  # [nodes, classes, points]
+    """Softmax over the classes, in place."""
+    logits -= logits.amax(1, keepdim=True)
+    logits.exp_()
+    logits /= logits.sum(1, keepdim=True)
+    return logits
+
+
+def row_slices(nodes: int, numbers: int) -> Iterator[slice]:
+    """Slices of the nodes such that what is computed at once fits in a processor's cache.
+
+    Args:
+        nodes: how many there are.
+        numbers: how many numbers each of them needs.
+    """
+    step = max(1, AT_ONCE // numbers)
+    return (slice(first, first + step) for first in range(0, nodes, step))

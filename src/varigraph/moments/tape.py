@@ -62,12 +62,22 @@ class Drop:
     added: Tensor  # [nodes, features]
 
 
+@dataclass(frozen=True, eq=False)
+class Bend:
+    r"""A place where the network is not linear: :math:`y \approx E[y] + g\,x + \frac{c}{2} x^2`."""
+
+    value: Gaussian
+    before: Gaussian
+    curvature: Tensor  # c, [nodes, features]
+
+
 @dataclass
 class Tape:
     """All values of a pass in the order in which they were computed."""
 
     entries: list[Entry] = field(default_factory=list)
     drops: list[Drop] = field(default_factory=list)
+    bends: list[Bend] = field(default_factory=list)
     unknown: dict[int, str] = field(default_factory=dict)
     _known: dict[int, Gaussian] = field(default_factory=dict)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import torch
 from torch import Tensor
 
@@ -9,11 +11,12 @@ from varigraph.errors import MissingRuleError, TooLargeError
 from varigraph.moments.affine import InputNoise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
+from varigraph.prediction.answer import answer
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.linearised import linearised
-from varigraph.prediction.logits import CorrelatedLogits, answer, with_sampled_masks
+from varigraph.prediction.logits import CorrelatedLogits, with_sampled_masks
 from varigraph.prediction.prediction import Prediction
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, Source
 
 
 def covariance(question: Question) -> Prediction:
@@ -30,10 +33,18 @@ def covariance(question: Question) -> Prediction:
     """
     with torch.no_grad():
         whole, mean = _blocks(question)
-        alone = {s: _blocks(question.only(s))[0] for s in ("features", "links", "weights")}
+        alone = {source: _alone(question, source, whole) for source in get_args(Source)}
     rest = whole - torch.stack(list(alone.values())).sum(0)
     logits = CorrelatedLogits(mean, {**alone, "interactions": rest})
     return answer(with_sampled_masks(logits, question), question, method="covariance")
+
+
+def _alone(question: Question, source: Source, whole: Tensor) -> Tensor:
+    if question.sources == {source}:
+        return whole
+    if source not in question.sources:
+        return torch.zeros_like(whole)
+    return _blocks(question.only(source))[0]
 
 
 def _blocks(question: Question) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian
 from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.prediction.answer import answer
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
-from varigraph.prediction.logits import answer as answer_from
 from varigraph.prediction.masked import masked_outputs, prepared_passes
 from varigraph.prediction.mixture import Mixture
 from varigraph.prediction.prediction import Prediction
@@ -36,15 +36,15 @@ def diagonal(question: Question) -> Prediction:
     """
     if question.weights == "closed-form":
         return _without_sampling(question)
-    answer, logits, plain = _mixtures(question)
+    answers, logits, plain = _mixtures(question)
     features, links = _alone(question, plain)
     return Prediction(
-        mean=answer.mean,
+        mean=answers.mean,
         by_source={
             "features": features,
             "links": links,
-            "weights": answer.between,
-            "interactions": answer.within - features - links,
+            "weights": answers.between,
+            "interactions": answers.within - features - links,
         },
         logits=logits.total,
         method="diagonal",
@@ -63,7 +63,7 @@ def _without_sampling(question: Question) -> Prediction:
         chosen = slice(None) if rows is None else rows
         variances = {**alone, "interactions": rest}
         parts = {part: torch.diag_embed(var[chosen]) for part, var in variances.items()}
-    return answer_from(CorrelatedLogits(whole.mean[chosen], parts), question, method="diagonal")
+    return answer(CorrelatedLogits(whole.mean[chosen], parts), question, method="diagonal")
 
 
 def _variance(question: Question) -> Tensor:
@@ -72,7 +72,7 @@ def _variance(question: Question) -> Tensor:
 
 def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
     """Variance due to features alone and to links alone; ``plain`` has both and no masks."""
-    noisy, uncertain = bool(question.x.var.any()), question.links is not None
+    noisy, uncertain = question.noisy, question.links is not None
     if noisy and uncertain:
         alone = [_mixtures(question.only(source))[2].var for source in ("features", "links")]
         return alone[0], alone[1]

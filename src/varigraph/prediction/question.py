@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, get_args
 
+import torch
 from torch import Tensor, nn
 
 from varigraph.errors import OptionError
@@ -53,10 +55,21 @@ class Question:
     draws: int = 0
     weights: Weights | None = None
 
+    @cached_property
+    def noisy(self) -> bool:
+        """Whether there is noise in the features."""
+        var = self.x.var
+        for axis in (0, 1):
+            if var.stride(axis) == 0:  # expanded: all the same
+                var = var.narrow(axis, 0, 1)
+        return bool(var.any())
+
     def only(self, *sources: Source) -> Question:
         """The same question about fewer sources; the others are held at their means."""
         kept = self.sources & set(sources)
-        x = self.x if "features" in kept else Gaussian.certain(self.x.mean)
+        x = self.x
+        if "features" not in kept:
+            x = Gaussian(x.mean, torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean))
         links = self.links
         if links is not None and "links" not in kept:
             links = links.held_at_mean()

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from varigraph.moments.affine import Affine
 from varigraph.moments.pairs import row_blocks
+from varigraph.prediction.answer import answer
 from varigraph.prediction.checks import check_nodes
+from varigraph.prediction.first_order.bends import from_bends
 from varigraph.prediction.first_order.carried_noise import (
     CarriedNoise,
     carried_noise,
@@ -25,9 +27,9 @@ from varigraph.prediction.first_order.coin_responses import (
     shift_of_mean,
 )
 from varigraph.prediction.first_order.responses import Responses, sums_on_the_way, walk_back
-from varigraph.prediction.first_order.shares import NoiseRoot, from_features, from_masks
+from varigraph.prediction.first_order.shares import NoiseRoot, from_masks, to_features
 from varigraph.prediction.linearised import Linearised, linearised
-from varigraph.prediction.logits import CorrelatedLogits, answer, with_sampled_masks
+from varigraph.prediction.logits import CorrelatedLogits, with_sampled_masks
 from varigraph.prediction.prediction import PARTS, Prediction
 from varigraph.prediction.question import Question
 
@@ -52,10 +54,10 @@ def first_order(question: Question) -> Prediction:
 
 
 def _first_order(question: Question) -> Prediction:
-    whole, masks_only = linearised(question), linearised(question.only("weights"))
+    whole = linearised(question)
     rows = check_nodes(question.nodes, len(whole.output))
     every = torch.arange(len(whole.output), device=whole.output.mean.device)
-    logits = _Network(question, whole, masks_only).logits(every if rows is None else rows)
+    logits = _Network(question, whole).logits(every if rows is None else rows)
     return answer(with_sampled_masks(logits, question), question, method="first-order")
 
 
@@ -65,7 +67,16 @@ class _Network:
 
     question: Question
     whole: Linearised
-    masks_only: Linearised
+
+    @cached_property
+    def masks_only(self) -> Linearised:
+        """The same network with nothing random but dropout."""
+        return linearised(self.question.only("weights"))
+
+    @cached_property
+    def bent(self) -> bool:
+        """Whether the noise of the features reaches the logits through a bend that matters."""
+        return self.root is not None and self.question.task == "classification"
 
     @cached_property
     def sums(self) -> list[CoinSum]:
@@ -97,13 +108,12 @@ class _Network:
 
     def logits(self, rows: Tensor) -> CorrelatedLogits:  # [nodes]
         """Mean and covariances, block by block."""
-        wanted = {id(drop.value) for drop in self.whole.tape.drops}
-        wanted |= {id(coin_sum.entry.value) for coin_sum in self.sums}
-        root = self._root(rows)
-        blocks = [self._block(block, wanted, root) for block in self._blocks(rows)]
-        means, shares = zip(*blocks, strict=True)
+        blocks = [self._block(block) for block in self._blocks(rows)]
+        bends = [block.bend for block in blocks if block.bend is not None]
         return CorrelatedLogits(
-            torch.cat(means), {part: torch.cat([share[part] for share in shares]) for part in PARTS}
+            torch.cat([block.mean for block in blocks]),
+            {part: torch.cat([block.shares[part] for block in blocks]) for part in PARTS},
+            torch.cat(bends) if bends else None,
         )
 
     def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
@@ -112,28 +122,38 @@ class _Network:
         numbers = output.mean.shape[1] * widest
         return row_blocks([sums_on_the_way(tape, output)], rows, numbers, self.question.memory)
 
-    def _root(self, rows: Tensor) -> NoiseRoot | None:
-        """The noise's root, from the responses of some nodes; None where a closed form does."""
-        if isinstance(self.whole.output, Affine) or not bool(self.question.x.var.any()):
-            return None
-        some = rows[:: max(1, len(rows) // SAMPLE)]
-        parts = [self.responses(block, set()) for block in self._blocks(some)]
-        return NoiseRoot.of(parts)
+    @cached_property
+    def wanted(self) -> set[int]:
+        """Values to which the response of the outputs is needed."""
+        tape = self.whole.tape
+        values = [drop.value for drop in tape.drops] + [s.entry.value for s in self.sums]
+        if self.bent:
+            values += [bend.value for bend in tape.bends]
+        return {id(value) for value in values}
 
-    def _block(
-        self, rows: Tensor, wanted: set[int], root: NoiseRoot | None
-    ) -> tuple[Tensor, dict[str, Tensor]]:
+    @cached_property
+    def root(self) -> NoiseRoot | None:
+        """The noise's root, from the responses of some nodes; None where a closed form does."""
+        output = self.whole.output
+        if isinstance(output, Affine) or not self.question.noisy:
+            return None
+        rows = check_nodes(self.question.nodes, len(output))
+        every = torch.arange(len(output), device=output.mean.device) if rows is None else rows
+        some = every[:: max(1, len(every) // SAMPLE)]
+        return NoiseRoot.of([self.responses(block, set()) for block in self._blocks(some)])
+
+    def _block(self, rows: Tensor) -> CorrelatedLogits:
         whole, question = self.whole, self.question
-        responses = self.responses(rows, wanted)
-        none = torch.zeros_like(
-            whole.output.mean[rows][:, :, None] @ whole.output.mean[rows][:, None]
-        )
-        shares = dict.fromkeys(PARTS, none)
-        mean = whole.output.mean[rows]
+        responses = self.responses(rows, self.wanted)
+        mean, bend = whole.output.mean[rows], None
+        shares = dict.fromkeys(PARTS, torch.zeros_like(mean[:, :, None] @ mean[:, None]))
         if isinstance(whole.output, Affine):
             shares["features"] = whole.output.covariance[rows]
-        elif root is not None:
-            shares["features"] = from_features(responses, root)
+        elif self.root is not None:
+            noise = to_features(responses, self.root)
+            shares["features"] = noise.gram(self.root.noise.node)
+            if self.bent:
+                bend = from_bends(whole.tape, responses, noise, self.root)
         drops = whole.tape.drops
         if drops:
             alone = [drop.added for drop in self.masks_only.tape.drops]
@@ -145,4 +165,4 @@ class _Network:
             shares["links"] = from_coins(responses, self.sums, question.links.coins.prob, len(rows))
             carried = from_carried_noise(responses, self.carried)
             shares["interactions"] = shares["interactions"] + carried
-        return mean, shares
+        return CorrelatedLogits(mean, shares, bend)

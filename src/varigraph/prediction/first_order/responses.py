@@ -23,10 +23,12 @@ class Responses:
         of: cotangent of every value, by its id.
         boundary: cotangents of values that are linear in the features, from the first step that
             is not: :class:`Affine` values and the part of their cotangent that comes from it.
+        visited: the pairs of every value on the way, by its id, without their cotangents.
     """
 
     of: dict[int, Pairs] = field(default_factory=dict)
     boundary: list[tuple[Affine, Pairs]] = field(default_factory=list)
+    visited: dict[int, Pairs] = field(default_factory=dict)
 
 
 def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) -> Responses:
@@ -52,6 +54,7 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
             continue
         for parent, operator in entry.parents:
             _pass_on(responses, tape, entry, parent, operator, pairs, needed)
+        responses.visited[id(entry.value)] = pairs.pattern
         if id(entry.value) not in until:
             del responses.of[id(entry.value)]
     return responses

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from varigraph.moments.affine import Affine, Path
+from varigraph.moments.affine import Affine, InputNoise, Path
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.tape import Drop
 from varigraph.prediction.first_order.responses import Responses
@@ -49,7 +49,7 @@ class NoiseRoot:
     @cached_property
     def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
         """The rows of the root that belong to each value and path."""
-        noise, keys, maps, blocks = self.leaves[0].noise, [], [], []
+        noise, keys, maps, blocks = self.noise, [], [], []
         for leaf, gain in zip(self.leaves, self.gains, strict=True):
             for path, term in leaf.maps.items():
                 keys.append((id(leaf), path))
@@ -58,6 +58,11 @@ class NoiseRoot:
         scaled = torch.cat(maps).double() * noise.feature.double().sqrt()
         root = _narrow(scaled @ scaled.T, torch.block_diag(*blocks)).to(maps[0].dtype)
         return dict(zip(keys, root.split([len(term) for term in maps]), strict=True))
+
+    @property
+    def noise(self) -> InputNoise:
+        """The noise of the features."""
+        return self.leaves[0].noise
 
     @property
     def rank(self) -> int:
@@ -76,8 +81,8 @@ def _narrow(gamma: Tensor, gain: Tensor) -> Tensor:  # [n, n], [n, n] -> [n, ran
     return narrow
 
 
-def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
-    r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
+def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
+    """Responses of the outputs to the noise of the features, in the columns of its root."""
     total: Pairs | None = None
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
@@ -85,7 +90,12 @@ def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, ou
             spread = leaf.noise.spread(narrow, path)
             total = spread if total is None else total + spread
     assert total is not None
-    return total.gram(root.leaves[0].noise.node)
+    return total
+
+
+def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
+    r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
+    return to_features(responses, root).gram(root.noise.node)
 
 
 def from_masks(responses: Responses, drops: list[Drop], added: list[Tensor]) -> Tensor:
