@@ -40,17 +40,33 @@ def classes(graph: Data) -> int:
     return int(graph.y.max()) + 1
 
 
-def trained(graph: Data, build: Callable[[Data], nn.Module], epochs: int) -> nn.Module:
-    torch.manual_seed(0)
-    model = build(graph)
-    optimiser = torch.optim.Adam(model.parameters(), 0.01, weight_decay=5e-4)
-    for _ in range(epochs):
-        model.train()
-        optimiser.zero_grad()
-        logits = model(graph.x, graph.edge_index)
-        F.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask]).backward()
-        optimiser.step()
-    return model.eval()
+def trained(
+    graph: Data, build: Callable[[Data], nn.Module], epochs: int, device: str = "cpu"
+) -> nn.Module:
+    """The best on validation nodes of three starts: a start may leave most ReLUs dead."""
+    there, best, highest = graph.clone().to(device), None, -1.0
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = build(graph).to(device)
+        optimiser = torch.optim.Adam(model.parameters(), 0.01, weight_decay=5e-4)
+        for _ in range(epochs):
+            model.train()
+            optimiser.zero_grad()
+            logits = model(there.x, there.edge_index)
+            F.cross_entropy(logits[there.train_mask], there.y[there.train_mask]).backward()
+            optimiser.step()
+        right = accuracy(model.eval(), there, there.val_mask)
+        if right > highest:
+            best, highest = model, right
+    assert best is not None
+    print(f"accuracy on test nodes: {accuracy(best, there, there.test_mask):.3f}", flush=True)
+    return best.cpu()
+
+
+@torch.no_grad()
+def accuracy(model: nn.Module, graph: Data, nodes: Tensor) -> float:
+    found = model(graph.x, graph.edge_index)[nodes].argmax(1)
+    return float((found == graph.y[nodes]).float().mean())
 
 
 # ---- sources of uncertainty ----
@@ -190,7 +206,7 @@ def costs(model: nn.Module, graph: Data) -> Row:
 def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
     graph, rows = vg.load(data), []
     for network, build in NETWORKS.items():
-        model = trained(graph, build, chosen.epochs)
+        model = trained(graph, build, chosen.epochs, device)
         name = f"{data}, {network}"
         if chosen.cost:
             rows.append({"case": name, "cost": costs(model, graph)})

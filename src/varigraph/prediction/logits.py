@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +13,76 @@ from varigraph.prediction.masked import covariance_over_masks
 from varigraph.prediction.prediction import PARTS
 from varigraph.prediction.question import Question
 
+#: Relative variance that is added to make a covariance definite.
+RIDGE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Bent:
+    r"""What the logits do beyond a linear response to the noise of the features.
+
+    .. math::
+        z_a = \mu_a + (L u)_a + \tfrac12 \textstyle\sum_{bc} \tilde K_{abc} (u_b u_c - \delta_{bc})
+
+    Args:
+        white: :math:`\tilde K` for :math:`b \le c`, ``[nodes, classes, pairs of classes]``.
+        covariance: what that adds, :math:`\frac12 \sum_{bc} \tilde K_{abc} \tilde K_{dbc}`.
+    """
+
+    white: Tensor
+    covariance: Tensor
+
+    @classmethod
+    def of(cls, straight: Tensor, bend: Tensor) -> Bent:
+        """From the covariance :math:`L L'` and K, ``[nodes, classes, classes, classes]``."""
+        root = root_of(straight)[:, None]
+        half = torch.linalg.solve_triangular(root, bend, upper=False)
+        whole = torch.linalg.solve_triangular(root, half.mT, upper=False)
+        b, c = class_pairs(whole)
+        white = whole[:, :, b, c]
+        weight = 1 - (b == c).to(white) / 2  # two different classes stand for both of their orders
+        return cls(white, (white * weight) @ white.mT)
+
+    def moved(self, u: Tensor) -> Tensor:  # [classes, points] -> [nodes, classes, points]
+        """The second order at each point."""
+        b, c = class_pairs(self.covariance)
+        same = (b == c).to(u)[:, None]
+        moved: Tensor = self.white @ ((1 - same / 2) * (u[b] * u[c] - same))
+        return moved
+
+    def rows(self, index: slice) -> Bent:
+        """The same for some of the nodes."""
+        return Bent(self.white[index], self.covariance[index])
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Bent]) -> Bent:
+        """Blocks of nodes, one after the other."""
+        return cls(torch.cat([b.white for b in blocks]), torch.cat([b.covariance for b in blocks]))
+
+
+def class_pairs(matrix: Tensor) -> Tensor:  # [..., classes, classes] -> [2, pairs of classes]
+    """Every pair of classes once, each class with itself too."""
+    classes = matrix.shape[-1]
+    return torch.triu_indices(classes, classes, device=matrix.device)
+
+
+def root_of(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
+    """The lower root of each covariance, also where that is singular or slightly indefinite.
+
+    Unlike eigenvectors it is unique and steady, so that the points of an integral fall on the same
+    places whatever the machine.
+    """
+    size = covariance.diagonal(dim1=1, dim2=2).mean(1).clamp_min(1e-30)[:, None, None]
+    ridge = RIDGE * size * torch.eye(covariance.shape[-1]).to(covariance)
+    root: Tensor
+    root, failed = torch.linalg.cholesky_ex(covariance + ridge)
+    if bool(failed.any()):
+        bad = failed > 0
+        energy, vectors = torch.linalg.eigh(covariance[bad])
+        near = (vectors * energy.clamp_min(0)[:, None]) @ vectors.mT
+        root[bad] = torch.linalg.cholesky(near + 10 * ridge[bad])
+    return root
+
 
 @dataclass(frozen=True, eq=False)
 class CorrelatedLogits:
@@ -21,19 +91,19 @@ class CorrelatedLogits:
     Args:
         mean: ``[nodes, classes]``.
         shares: covariance due to each part of :data:`PARTS`, ``[nodes, classes, classes]``.
-        bend: second order of the logits in what the noise of the features does to them,
-            ``[nodes, classes, classes, classes]``; None where they are linear in it.
+        bent: second order in the noise of the features, whose covariance is part of its share;
+            None where the logits are linear in that noise.
     """
 
     mean: Tensor
     shares: Mapping[str, Tensor]
-    bend: Tensor | None = None
+    bent: Bent | None = None
 
     def rows(self, index: slice) -> CorrelatedLogits:
         """The same for some of the nodes."""
-        bend = None if self.bend is None else self.bend[index]
+        bent = None if self.bent is None else self.bent.rows(index)
         shares = {part: share[index] for part, share in self.shares.items()}
-        return CorrelatedLogits(self.mean[index], shares, bend)
+        return CorrelatedLogits(self.mean[index], shares, bent)
 
     @property
     def covariance(self) -> Tensor:  # [nodes, classes, classes]

@@ -29,7 +29,7 @@ from varigraph.prediction.first_order.coin_responses import (
 from varigraph.prediction.first_order.responses import Responses, sums_on_the_way, walk_back
 from varigraph.prediction.first_order.shares import NoiseRoot, from_masks, to_features
 from varigraph.prediction.linearised import Linearised, linearised
-from varigraph.prediction.logits import CorrelatedLogits, with_sampled_masks
+from varigraph.prediction.logits import Bent, CorrelatedLogits, with_sampled_masks
 from varigraph.prediction.prediction import PARTS, Prediction
 from varigraph.prediction.question import Question
 
@@ -74,11 +74,6 @@ class _Network:
         return linearised(self.question.only("weights"))
 
     @cached_property
-    def bent(self) -> bool:
-        """Whether the noise of the features reaches the logits through a bend that matters."""
-        return self.root is not None and self.question.task == "classification"
-
-    @cached_property
     def sums(self) -> list[CoinSum]:
         """Sums over uncertain links."""
         return coin_sums(self.whole.tape)
@@ -109,11 +104,11 @@ class _Network:
     def logits(self, rows: Tensor) -> CorrelatedLogits:  # [nodes]
         """Mean and covariances, block by block."""
         blocks = [self._block(block) for block in self._blocks(rows)]
-        bends = [block.bend for block in blocks if block.bend is not None]
+        bends = [block.bent for block in blocks if block.bent is not None]
         return CorrelatedLogits(
             torch.cat([block.mean for block in blocks]),
             {part: torch.cat([block.shares[part] for block in blocks]) for part in PARTS},
-            torch.cat(bends) if bends else None,
+            Bent.joined(bends) if bends else None,
         )
 
     def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
@@ -127,7 +122,7 @@ class _Network:
         """Values to which the response of the outputs is needed."""
         tape = self.whole.tape
         values = [drop.value for drop in tape.drops] + [s.entry.value for s in self.sums]
-        if self.bent:
+        if self.root is not None:
             values += [bend.value for bend in tape.bends]
         return {id(value) for value in values}
 
@@ -145,15 +140,15 @@ class _Network:
     def _block(self, rows: Tensor) -> CorrelatedLogits:
         whole, question = self.whole, self.question
         responses = self.responses(rows, self.wanted)
-        mean, bend = whole.output.mean[rows], None
+        mean, bent = whole.output.mean[rows], None
         shares = dict.fromkeys(PARTS, torch.zeros_like(mean[:, :, None] @ mean[:, None]))
         if isinstance(whole.output, Affine):
             shares["features"] = whole.output.covariance[rows]
         elif self.root is not None:
             noise = to_features(responses, self.root)
-            shares["features"] = noise.gram(self.root.noise.node)
-            if self.bent:
-                bend = from_bends(whole.tape, responses, noise, self.root)
+            straight = noise.gram(self.root.noise.node)
+            bent = Bent.of(straight, from_bends(whole.tape, responses, noise, self.root))
+            shares["features"] = straight + bent.covariance
         drops = whole.tape.drops
         if drops:
             alone = [drop.added for drop in self.masks_only.tape.drops]
@@ -165,4 +160,4 @@ class _Network:
             shares["links"] = from_coins(responses, self.sums, question.links.coins.prob, len(rows))
             carried = from_carried_noise(responses, self.carried)
             shares["interactions"] = shares["interactions"] + carried
-        return CorrelatedLogits(mean, shares, bend)
+        return CorrelatedLogits(mean, shares, bent)
