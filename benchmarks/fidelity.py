@@ -206,6 +206,8 @@ def costs(model: nn.Module, graph: Data) -> Row:
 def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
     graph, rows = vg.load(data), []
     for network, build in NETWORKS.items():
+        if not network.startswith(tuple(chosen.networks)):
+            continue
         model = trained(graph, build, chosen.epochs, device)
         name = f"{data}, {network}"
         if chosen.cost:
@@ -213,6 +215,8 @@ def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
             print(json.dumps(rows[-1]), flush=True)
             continue
         for label, (uncertain, sources) in cases(graph).items():
+            if not label.startswith(tuple(chosen.cases)):
+                continue
             drop = "weights" in sources
             options = {"draws": chosen.draws, "device": device, "drop": drop}
             truth = brute_force(model, uncertain, **options)
@@ -301,6 +305,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=4000)
     parser.add_argument("--epochs", type=int, default=200)
     parser.add_argument("--data", nargs="+", default=["cora", "pubmed", "computers"])
+    parser.add_argument("--networks", nargs="+", default=[""], help="how their names begin")
+    parser.add_argument("--cases", nargs="+", default=[""], help="how their names begin")
     parser.add_argument("--cost", action="store_true", help="measure times instead")
     parser.add_argument("--tables", type=Path, nargs="+", help="print these results as Markdown")
     chosen = parser.parse_args()

@@ -12,6 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
     "data",
+    "links",
     "moments",
     "prediction",
     "quantify",

@@ -6,6 +6,7 @@ The public names, in the order of the story: a graph and its noise, a network, i
 from varigraph import errors
 from varigraph.data import add_noise, load, read_links
 from varigraph.errors import VarigraphError
+from varigraph.links import link_probabilities
 from varigraph.moments import Gaussian, implements
 from varigraph.prediction import Prediction, predict
 from varigraph.quantify import Attribution, Audit, attribute, audit
@@ -24,6 +25,7 @@ __all__ = [
     "audit",
     "errors",
     "implements",
+    "link_probabilities",
     "load",
     "paper_network",
     "predict",
