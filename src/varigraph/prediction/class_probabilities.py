@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.softmax import TOTAL_POINTS, normal_points, row_slices, softmax_
-from varigraph.prediction.logits import CorrelatedLogits, root_of
+from varigraph.prediction.logits import CorrelatedLogits, diagonal, root_of
 from varigraph.prediction.prediction import PARTS
 
 #: Points for the division over sources, which needs less precision than what is divided.
 POINTS_FOR_FRACTIONS = 256
+#: A variance that counts as none.
+NOTHING = 1e-20
 
 
 def class_probabilities(logits: CorrelatedLogits) -> tuple[Tensor, dict[str, Tensor]]:
@@ -29,7 +31,7 @@ def class_probabilities(logits: CorrelatedLogits) -> tuple[Tensor, dict[str, Ten
     if len(active) == 1:
         return mean, {**by_source, active[0]: total}
     fractions = _fractions(logits, active)
-    return mean, {**by_source, **{part: total * fractions[part] for part in active}}
+    return mean, {**by_source, **{part: total * share for part, share in fractions.items()}}
 
 
 def _whole(logits: CorrelatedLogits) -> tuple[Tensor, Tensor]:
@@ -71,20 +73,27 @@ def _fractions(logits: CorrelatedLogits, active: list[str]) -> dict[str, Tensor]
     sources = [part for part in active if part != "interactions"]
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
     blocks = [_shared(block, sources, points) for block in _blocks(parts, points)]
-    found = dict(zip(sources, torch.cat(blocks, dim=1), strict=True))
-    return {**found, "interactions": 1 - torch.stack(list(found.values())).sum(0)}
+    found = torch.cat(blocks, dim=1).clamp_min(0)
+    found = found / found.sum(0).clamp_min(1)  # what independent sources do alone is never more
+    return {**dict(zip(sources, found, strict=True)), "interactions": 1 - found.sum(0)}
 
 
 def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Tensor:
-    r""":math:`Cov(y, y_s) / V[y]` for each source, ``[sources, nodes, classes]``."""
+    r""":math:`Cov(y, y_s) / V[y]` for each source, ``[sources, nodes, classes]``.
+
+    For classes that no point reaches, what the source has of the variance of the logit.
+    """
     one, two = _moves(logits, points)
     centre = logits.mean[..., None]
     drawn = softmax_(centre + _total(one))
     drawn -= drawn.mean(-1, keepdim=True)
-    var = drawn.square().mean(-1).clamp_min(torch.finfo(drawn.dtype).tiny)
+    var = drawn.square().mean(-1)
     others = centre + _total(two)
     covariances = [(drawn * softmax_(others - two[part] + one[part])).mean(-1) for part in sources]
-    return torch.stack(covariances) / var
+    sharp = var > NOTHING
+    logit = torch.stack([diagonal(logits.shares[part]) for part in sources])
+    whole = diagonal(torch.stack(list(logits.shares.values())).sum(0)).clamp_min(NOTHING)
+    return torch.where(sharp, torch.stack(covariances) / var.clamp_min(NOTHING), logit / whole)
 
 
 def _moves(logits: CorrelatedLogits, points: Tensor) -> list[dict[str, Tensor]]:

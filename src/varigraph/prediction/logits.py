@@ -72,15 +72,18 @@ def root_of(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
     Unlike eigenvectors it is unique and steady, so that the points of an integral fall on the same
     places whatever the machine.
     """
-    size = covariance.diagonal(dim1=1, dim2=2).mean(1).clamp_min(1e-30)[:, None, None]
-    ridge = RIDGE * size * torch.eye(covariance.shape[-1]).to(covariance)
+    size = covariance.diagonal(dim1=1, dim2=2).abs().mean(1).clamp_min(1e-20)
+    ridge = RIDGE * size[:, None]
     root: Tensor
-    root, failed = torch.linalg.cholesky_ex(covariance + ridge)
-    if bool(failed.any()):
-        bad = failed > 0
+    root, failed = torch.linalg.cholesky_ex(
+        covariance + torch.diag_embed(ridge.expand(*covariance.shape[:2]))
+    )
+    bad = failed > 0
+    if bool(bad.any()):
         energy, vectors = torch.linalg.eigh(covariance[bad])
-        near = (vectors * energy.clamp_min(0)[:, None]) @ vectors.mT
-        root[bad] = torch.linalg.cholesky(near + 10 * ridge[bad])
+        turned = (energy.clamp_min(0) + ridge[bad]).sqrt()[..., None] * vectors.mT
+        upper = torch.linalg.qr(turned).R  # turned' turned = upper' upper, and no step can fail
+        root[bad] = (upper * upper.diagonal(dim1=1, dim2=2).sign()[..., None]).mT
     return root
 
 
