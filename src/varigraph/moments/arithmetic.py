@@ -9,6 +9,7 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
+from varigraph.moments.elementwise import elementwise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain, rescaled
 from varigraph.moments.propagation import recorded
@@ -94,6 +95,7 @@ def neg(x: Gaussian) -> Gaussian:
 
 
 @implements("square", exactness="exact", note="for a Gaussian input")
+@elementwise
 def square(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`x^2` for Gaussian :math:`x`.
 
@@ -101,8 +103,7 @@ def square(x: Gaussian) -> Gaussian:
         E = \mu^2 + \sigma^2 \qquad V = 4 \mu^2 \sigma^2 + 2 \sigma^4
     """
     power = x.mean.square()
-    out = Gaussian(power + x.var, 4 * power * x.var + 2 * x.var.square())
-    return recorded(out, (x, Scale(2 * x.mean)))
+    return Gaussian(power + x.var, 4 * power * x.var + 2 * x.var.square())
 
 
 @implements("pow", exactness="exact", note="exponents 1 and 2, for a Gaussian input")

@@ -26,7 +26,7 @@ def audit(
     model: nn.Module,
     data: Data,
     *,
-    method: Method = "diagonal",
+    method: Method = "auto",
     samples: int = 2000,
     links: Reading = "bernoulli",
     sources: Sequence[Source] | None = None,

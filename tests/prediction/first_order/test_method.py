@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from prediction.networks import made, noisy_ring, ring
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
+from torch_geometric.utils import k_hop_subgraph
 
 import varigraph as vg
+from prediction.networks import made, noisy_ring, ring
 from varigraph.errors import MissingRuleError, ModelError
 
 PARTS = ("features", "links", "weights", "interactions")
@@ -300,3 +301,80 @@ def test_layers_without_a_response_are_named():
     graph.x_var = torch.rand(6, 4).double()
     with pytest.raises(MissingRuleError, match="differs by node and by feature"):
         first_order(made(lambda: gnn.GCNConv(4, 3)), graph, samples=0)
+
+
+# ---- exact on a real graph, and a source by itself ----
+
+
+def test_linear_network_is_exact_on_cora():
+    """The rows of the Jacobian by autograd, on the two hops around a node that its logits see."""
+    graph = vg.load("cora")
+    graph.x, graph.x_var = graph.x.double(), torch.tensor(0.01, dtype=torch.float64)
+    model = vg.paper_network(graph, seed=3).double().eval()
+    nodes = graph.test_mask.nonzero().flatten()[:20]
+    got = first_order(model, graph, sources=("features",), nodes=nodes)
+    with torch.no_grad():
+        logits = model(graph.x, graph.edge_index)
+    assert torch.allclose(got.mean, logits[nodes], rtol=1e-9)
+    for row, node in enumerate(nodes.tolist()):
+        near, links, place, _ = k_hop_subgraph(node, 2, graph.edge_index, relabel_nodes=True)
+        x = graph.x[near].requires_grad_()
+        seen = model(x, links)[place[0]]
+        assert torch.allclose(seen, logits[node], rtol=1e-9)  # nothing else reaches this node
+        slopes = [torch.autograd.grad(logit, x, retain_graph=True)[0] for logit in seen]
+        want = 0.01 * torch.stack(slopes).square().sum((1, 2))
+        assert torch.allclose(got.logits.var[row], want, rtol=1e-9, atol=0), node
+        assert torch.allclose(got.by_source["features"][row], want, rtol=1e-9, atol=0), node
+
+
+def one_way_ring():
+    """No link leads back, so that no walk meets a coin twice; noise and coins."""
+    graph = noisy_ring()
+    there = graph.edge_index[:, :6]
+    graph.edge_index = torch.cat([there, torch.tensor([[0, 2, 4], [2, 4, 0]])], 1)
+    return uncertain(graph, 0.8)
+
+
+@pytest.mark.parametrize("kind", [gnn.SAGEConv, gnn.GCNConv, gnn.GraphConv])
+@pytest.mark.parametrize("act", [None, F.relu])
+def test_each_source_alone_agrees_with_a_run_of_it_alone(kind, act):
+    """Exactly in a linear network. A ReLU's slope depends on what else moves it.
+
+    Measured with ten seeds for each kind: the variance due to the features differs by up to 8 %
+    over all nodes, that due to the links by up to 19 %; dropout behind the ReLU does not change.
+    """
+    graph, model = one_way_ring(), made(lambda: Two(kind(4, 8), kind(8, 3), act, 0.3))
+    whole = first_order(model, graph)
+    allowed = {"features": 0.1, "links": 0.2, "weights": 0.0} if act else {}
+    for source in ("features", "links", "weights"):
+        alone, share = first_order(model, graph, sources=(source,)).total, whole.by_source[source]
+        assert float(share.min()) > 0
+        off = allowed.get(source, 0.0)
+        assert float(alone.sum() / share.sum()) == pytest.approx(1, abs=off + 1e-9), source
+        if off == 0:
+            assert torch.allclose(alone, share, rtol=1e-9), source
+
+
+@pytest.mark.parametrize("kind", [gnn.SAGEConv, gnn.GCNConv])
+def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind):
+    """Over links both ways E[S S] is not E[S] E[S]: V[E[y | x]] needs the first of the two."""
+    graph, model = uncertain(noisy_ring(), 0.8), made(lambda: Two(kind(4, 8), kind(8, 3)))
+    pairs = [tuple(sorted(p)) for p in graph.edge_index.T.tolist()]
+    coins = sorted(set(pairs))
+    steps = torch.eye(24).double().view(24, 6, 4)
+
+    def slopes(keep):
+        runs = [
+            masked(model, Data(x=x, edge_index=graph.edge_index), keep) for x in graph.x + steps
+        ]
+        return torch.stack(runs) - masked(model, graph, keep)
+
+    mean = 0
+    for kept in itertools.product([1.0, 0.0], repeat=len(coins)):
+        keep = torch.tensor([kept[coins.index(p)] for p in pairs]).double()
+        mean = mean + np.prod([0.8 if k else 0.2 for k in kept]) * slopes(keep)
+    got = first_order(model, graph, samples=0).by_source["features"]
+    held = first_order(model, graph, samples=0, sources=("features",)).total
+    assert torch.allclose(got, 0.3 * mean.square().sum(0), rtol=1e-9)
+    assert torch.allclose(held, 0.3 * slopes(graph.edge_prob).square().sum(0), rtol=1e-9)
+    assert not torch.allclose(got, held, rtol=0.01)

@@ -1,0 +1,259 @@
+"""Cotangents on pairs of nodes against Jacobians of the rest of the model."""
+
+from functools import reduce
+
+import pytest
+import torch
+import torch_geometric.nn as gnn
+from torch import nn
+from torch.nn import functional as F
+
+import varigraph as vg
+from prediction.first_order.test_method import Two, uncertain
+from prediction.networks import made, noisy_ring, ring
+from varigraph.errors import MissingRuleError
+from varigraph.moments import Gaussian
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Columns, Dense, Scale, Sum
+from varigraph.prediction.first_order.method import _Network
+from varigraph.prediction.first_order.responses import (
+    all_sums,
+    back,
+    sums_on_the_way,
+    walk_back,
+)
+from varigraph.prediction.linearised import linearised
+from varigraph.prediction.predict import ask
+
+PARTS = ("features", "links", "weights", "interactions")
+
+
+class Staged(nn.Module):
+    """A network in stages, so that the rest of it from any stage on is a function by itself."""
+
+    def __init__(self, *stages):
+        super().__init__()
+        self.layers = nn.ModuleList([stage for stage in stages if isinstance(stage, nn.Module)])
+        self.stages = stages
+
+    def forward(self, x, edge_index, start=0, end=None):
+        return reduce(lambda h, stage: step(stage, h, edge_index), self.stages[start:end], x)
+
+
+def step(stage, h, edge_index):
+    return stage(h, edge_index) if isinstance(stage, gnn.MessagePassing) else stage(h)
+
+
+def doubled(h):
+    return torch.cat([h, 0.5 * h - 1], dim=1)
+
+
+def pooled(h):
+    return gnn.global_add_pool(h, torch.tensor([0, 0, 0, 1, 1, 1]))
+
+
+def norm():
+    layer = nn.BatchNorm1d(5)
+    layer.running_mean += torch.arange(5)
+    layer.running_var += torch.arange(5)
+    return layer
+
+
+LINEAR = {
+    "sage gcn": (lambda: gnn.SAGEConv(4, 5), lambda: gnn.GCNConv(5, 3)),
+    "gin": (lambda: gnn.GINConv(nn.Linear(4, 5), eps=0.3), lambda: gnn.GraphConv(5, 3)),
+    "dense": (lambda: nn.Linear(4, 5), lambda: gnn.SAGEConv(5, 4), lambda: nn.Linear(4, 3)),
+    "columns": (lambda: gnn.GCNConv(4, 3), lambda: doubled, lambda: gnn.SAGEConv(6, 3)),
+    "norm": (lambda: gnn.SAGEConv(4, 5), norm, lambda: nn.Linear(5, 3)),
+    "pooled": (lambda: gnn.SAGEConv(4, 5), lambda: gnn.GCNConv(5, 3), lambda: pooled),
+    "picked": (lambda: gnn.SAGEConv(4, 3), lambda: lambda h: h[[5, 0, 2, 0]]),
+}
+BENT = {
+    "tanh": (lambda: gnn.SAGEConv(4, 5), lambda: torch.tanh, lambda: gnn.GCNConv(5, 3)),
+    "three": (
+        lambda: gnn.GCNConv(4, 5),
+        lambda: F.softplus,
+        lambda: doubled,
+        lambda: gnn.SAGEConv(10, 4),
+        lambda: torch.tanh,
+        lambda: nn.Linear(4, 3),
+    ),
+}
+NETWORKS = {**LINEAR, **BENT}
+
+
+def recorded(name):
+    """A network, its graph without noise, and the record of one pass."""
+    graph, model = ring(), made(lambda: Staged(*[build() for build in NETWORKS[name]]))
+    with torch.no_grad():
+        return model, graph, linearised(ask(model, graph, samples=0))
+
+
+def written_out(pairs):  # [pairs, outputs, features] -> [rows, outputs, nodes, features]
+    """The cotangents as one array; no pair may be listed twice."""
+    assert len(pairs.keys.unique()) == len(pairs.keys)
+    _, outputs, features = pairs.values.shape
+    dense = torch.zeros(pairs.rows, pairs.nodes, outputs, features).double()
+    dense[pairs.row, pairs.column] = pairs.values.detach()
+    return dense.transpose(1, 2)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_cotangents_are_jacobians_of_the_rest(name):
+    model, graph, whole = recorded(name)
+    rows = torch.tensor([1, 0]) if name == "pooled" else torch.tensor([3, 0, 2])
+    for end in range(len(model.stages) + 1):
+        here = model(graph.x, graph.edge_index, end=end).detach()
+        value = last_with_mean(whole.tape, here)
+        jacobian = torch.func.jacrev(lambda h, end=end: model(h, graph.edge_index, start=end))(here)
+        found = walk_back(whole.tape, whole.output, rows, until={id(value)})
+        got = written_out(found.of[id(value)])
+        assert torch.allclose(got, jacobian.detach()[rows], rtol=1e-7, atol=1e-9), end
+
+
+def last_with_mean(tape, mean):
+    """The value of a stage is found by its mean, which no other value of its shape has."""
+    values = [entry.value for entry in tape.entries if entry.value.mean.shape == mean.shape]
+    return [value for value in values if torch.allclose(value.mean, mean)][-1]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_on_the_boundary_leads_to_the_whole_jacobian(name):
+    """Every walk to the features leaves the nonlinear part of the network exactly once."""
+    model, graph, whole = recorded(name)
+    nodes = len(whole.output.mean)
+    found = walk_back(whole.tape, whole.output, torch.arange(nodes), until=set())
+    total = 0
+    for leaf, pairs in found.boundary:
+        for path, term in leaf.maps.items():
+            mapped = pairs.with_values(pairs.values @ term)
+            total = total + written_out(leaf.noise.spread(mapped, path))
+    jacobian = torch.func.jacrev(lambda x: model(x, graph.edge_index))(graph.x)
+    assert torch.allclose(total, jacobian.detach(), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_only_what_is_wanted_is_kept(name):
+    _, _, whole = recorded(name)
+    wanted = {id(entry.value) for entry in whole.tape.entries[1::2]}
+    rows = torch.arange(len(whole.output.mean))
+    found = walk_back(whole.tape, whole.output, rows, until=wanted)
+    assert set(found.of) == wanted
+    assert wanted <= set(found.visited)
+    for key, pairs in found.of.items():
+        assert torch.equal(pairs.keys, found.visited[key].keys)
+        assert found.visited[key].values.numel() == 0
+
+
+def test_rows_do_not_depend_on_each_other():
+    _, _, whole = recorded("three")
+    wanted = {id(entry.value) for entry in whole.tape.entries}
+    together = walk_back(whole.tape, whole.output, torch.arange(6), until=wanted)
+    for row in range(6):
+        alone = walk_back(whole.tape, whole.output, torch.tensor([row]), until=wanted)
+        for key, pairs in together.of.items():
+            assert torch.allclose(written_out(alone.of[key])[0], written_out(pairs)[row])
+
+
+def test_steps_without_a_response_are_named():
+    class Chosen(nn.Module):
+        def forward(self, x, edge_index):
+            return gnn.global_max_pool(x, torch.tensor([0, 0, 0, 1, 1, 1]))
+
+    with torch.no_grad():
+        whole = linearised(ask(Chosen(), ring(), samples=0, task="regression"))
+    with pytest.raises(MissingRuleError, match="no first-order response") as caught:
+        walk_back(whole.tape, whole.output, torch.arange(2), until=set())
+    assert 'method="sampled"' in caught.value.remedy
+
+
+# ---- one operator at a time ----
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0)).double()
+
+
+OPERATORS = {
+    "dense": (Dense(random(3, 2)), lambda h: h @ random(3, 2).T),
+    "one factor": (Scale(torch.tensor(2.5).double()), lambda h: 2.5 * h),
+    "by feature": (Scale(random(3)), lambda h: random(3) * h),
+    "by node": (Scale(random(5, 3)), lambda h: random(5, 3) * h),
+    "a row": (Scale(random(1, 3)), lambda h: random(1, 3) * h),
+    "columns": (Columns(1), lambda h: torch.cat([torch.ones(5, 1).double(), h], dim=1)),
+    "sum": (
+        Sum(Sparse(*torch.tensor([[0, 0, 2, 4], [1, 4, 2, 0]]), random(4), (5, 5))),
+        lambda h: torch.zeros(5, 3).double().index_add(
+            0, torch.tensor([0, 0, 2, 4]), random(4)[:, None] * h[[1, 4, 2, 0]]
+        ),
+    ),
+}  # fmt: skip
+INPUTS = {"dense": 2, "columns": 2}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_transposed(name):
+    """A cotangent goes back by the Jacobian of what the operator stands for."""
+    operator, function = OPERATORS[name]
+    parent = Gaussian.certain(random(5, INPUTS.get(name, 3)))
+    rows = torch.arange(3).repeat_interleave(5)
+    pairs = Pairs(rows, torch.arange(5).repeat(3), random(15, 2, 3), nodes=5, rows=3)
+    jacobian = torch.func.jacrev(function)(parent.mean)
+    want = torch.einsum("uavk,vkwj->uawj", written_out(pairs), jacobian)
+    assert torch.allclose(written_out(back(pairs, operator, parent)), want)
+
+
+def test_sums_on_the_longest_way():
+    model = made(lambda: gnn.GCN(4, 5, 3, 3, jk="cat"))
+    with torch.no_grad():
+        whole = linearised(ask(model, ring(), samples=0))
+    every = [operator.expected for _, _, operator in all_sums(whole.tape)]
+    assert len(every) == 3
+    chain = sums_on_the_way(whole.tape, whole.output)
+    assert [id(matrix) for matrix in chain] == [id(matrix) for matrix in reversed(every)]
+    features = whole.tape.entries[0].value
+    assert sums_on_the_way(whole.tape, features) == []
+
+
+# ---- blocks of output nodes ----
+
+#: A network, and little memory for it.
+LITTLE = {
+    "relu": (lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3), 8_000),
+    "linear": (lambda: Two(gnn.GCNConv(4, 8), gnn.SAGEConv(8, 3), None, 0.3), 8_000),
+    "jumping": (lambda: gnn.GraphSAGE(4, 8, 3, 3, jk="cat", act="tanh", dropout=0.3), 50_000),
+}
+
+
+def large_ring():
+    return uncertain(noisy_ring(nodes=30), 0.8)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize("name", LITTLE)
+def test_the_answer_does_not_depend_on_the_blocks(name, task):
+    build, little = LITTLE[name]
+    options = {"method": "first-order", "task": task}
+    whole, pieces = (
+        vg.predict(made(build), large_ring(), memory=memory, **options)
+        for memory in ("1GiB", little)
+    )
+    assert torch.allclose(pieces.mean, whole.mean, rtol=1e-6)
+    for part in PARTS:
+        got, want = pieces.by_source[part], whole.by_source[part]
+        assert torch.allclose(got, want, rtol=1e-6, atol=1e-9), part
+
+
+@pytest.mark.parametrize("name", LITTLE)
+def test_less_memory_is_more_blocks(name):
+    build, little = LITTLE[name]
+    blocks = {}
+    for memory in ("1GiB", little):
+        question = ask(made(build), large_ring(), memory=memory)
+        with torch.no_grad():
+            found = list(_Network(question, linearised(question))._blocks(torch.arange(30)))
+        assert torch.equal(torch.cat(found), torch.arange(30))
+        blocks[memory] = len(found)
+    assert blocks["1GiB"] == 1
+    assert blocks[little] > 5

@@ -1,0 +1,105 @@
+"""Which method ``method="auto"`` takes, why, and that the answer is the one of that method."""
+
+import pytest
+import torch
+import torch_geometric.nn as gnn
+from torch import nn
+
+import varigraph as vg
+from prediction.first_order.test_method import uncertain
+from prediction.networks import Functional, made, noisy_ring, ring
+from varigraph.errors import GraphError, ModelError, OptionError
+
+PARTS = ("features", "links", "weights", "interactions")
+
+
+def by_node_and_feature():
+    graph = ring()
+    graph.x_var = (torch.arange(24).view(6, 4) % 5 + 1).double() / 10
+    return graph
+
+
+def largest_neighbour():
+    return gnn.GraphSAGE(4, 8, 2, 3, dropout=0.3, aggr="max")
+
+
+def uncertain_ring():
+    return uncertain(noisy_ring(), 0.8)
+
+
+def attention():
+    return gnn.GAT(4, 8, 2, 3, dropout=0.3)
+
+
+RULES = "first-order", "every layer has a rule"
+NOISE = "x_var differs by node and by feature at once"
+#: Network, graph, options, the method to take and the reason to give.
+CASES = {
+    "rules": (Functional, noisy_ring, {}, *RULES),
+    "coins": (Functional, uncertain_ring, {}, *RULES),
+    "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),
+    "attention": (attention, noisy_ring, {}, "sampled", "no moment rule for 2 layer(s) of GAT"),
+    "max": (largest_neighbour, noisy_ring, {}, "sampled", "no first-order response"),
+    "memory": (Functional, noisy_ring, {"memory": 700}, "sampled", "walks, which need"),
+    "noise": (Functional, by_node_and_feature, {}, "sampled", NOISE),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_method_and_its_reason_are_named(name):
+    build, graph, options, method, why = CASES[name]
+    got = vg.predict(made(build), graph(), samples=40, **options)
+    taken, reason = got.method.split(": ", 1)
+    assert taken == method
+    assert why in reason
+    assert "\n" not in got.method
+    assert not got.method.endswith(":")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_answer_is_that_of_the_method_it_names(name):
+    build, graph, options, method, _ = CASES[name]
+    got = vg.predict(made(build), graph(), samples=40, seed=3, **options)
+    want = vg.predict(made(build), graph(), samples=40, seed=3, method=method, **options)
+    assert torch.equal(got.mean, want.mean)
+    assert torch.equal(got.logits.mean, want.logits.mean)
+    assert torch.equal(got.logits.var, want.logits.var)
+    assert all(torch.equal(got.by_source[part], want.by_source[part]) for part in PARTS)
+    assert (got.samples, got.task) == (want.samples, want.task)
+    assert got.samples == (0 if method == "first-order" else 40)
+    assert (got.std_error is None) == (method == "first-order")
+
+
+def test_auto_is_what_is_taken_by_default():
+    model, graph = made(Functional), noisy_ring()
+    assert vg.predict(model, graph).method == vg.predict(model, graph, method="auto").method
+
+
+def test_more_memory_brings_the_closed_form_back():
+    model, graph = made(Functional), noisy_ring()
+    little, enough = (vg.predict(model, graph, samples=40, memory=m) for m in (700, "1MiB"))
+    assert little.method.startswith("sampled: node ")
+    assert enough.method.startswith("first-order: ")
+
+
+def test_without_masks_something_is_drawn_all_the_same():
+    model = made(attention)
+    got = vg.predict(model, noisy_ring(), samples=0)
+    want = vg.predict(model, noisy_ring(), method="sampled", sources=("features", "links"))
+    assert got.samples == want.samples == 100
+    assert torch.equal(got.total, want.total)
+    assert not got.epistemic.any()
+    assert bool((got.by_source["features"] > 0).all())
+
+
+def test_mistakes_are_not_taken_for_a_missing_rule():
+    model, graph = made(Functional), noisy_ring()
+    with pytest.raises(ModelError, match="a tuple of 2"):
+        vg.predict(model, graph, forward=lambda m, x, d: (x, x))
+    with pytest.raises(OptionError, match="node 9"):
+        vg.predict(model, graph, nodes=[9])
+    with pytest.raises(ModelError, match="one value per class"):
+        vg.predict(made(lambda: nn.Linear(4, 1)), graph, samples=0, forward=lambda m, x, d: m(x))
+    graph.x_var = -1.0
+    with pytest.raises(GraphError, match="x_var"):
+        vg.predict(model, graph)
