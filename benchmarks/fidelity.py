@@ -285,7 +285,12 @@ def fidelity_table(rows: list[Row]) -> str:
 def ranged(found: Row) -> str:
     if "error" in found:
         return "too large"
-    return f"{found['median']:.3g} [{found['low']:.2g}, {found['high']:.2g}]"
+    median, low, high = (rounded(found[name]) for name in ("median", "low", "high"))
+    return f"{median} [{low}, {high}]"
+
+
+def rounded(ratio: float) -> str:
+    return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
 def cost_table(rows: list[Row]) -> str:
