@@ -59,10 +59,10 @@ class Pairs:
         r"""Back through :math:`y = S x`: :math:`T'_{uw} = \sum_v T_{uv} S_{vw}`."""
         asked, entry = matrix.walks(self.column)
         keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
-        reached, walk_to = torch.unique(keys, return_inverse=True)
-        order = walk_to.argsort(stable=True)
+        keys, order = keys.sort(stable=True)
+        reached, walk_to = torch.unique_consecutive(keys, return_inverse=True)
         collect = Sparse(
-            walk_to[order],
+            walk_to,
             asked[order],
             matrix.values[entry[order]].to(self.values.dtype),
             (len(reached), len(self.row)),
@@ -95,8 +95,10 @@ class Pairs:
 
     def __add__(self, other: Pairs) -> Pairs:
         """Cotangents that meet at the same pair add up."""
-        if len(self.row) == len(other.row) and torch.equal(self.keys, other.keys):
-            return self.with_values(self.values + other.values)
+        large, small = (self, other) if len(self.row) >= len(other.row) else (other, self)
+        place = torch.searchsorted(large.keys, small.keys).clamp_max(len(large.row) - 1)
+        if torch.equal(large.keys[place], small.keys):  # as a rule: farther walks reach more
+            return large.with_values(large.values.index_add(0, place, small.values))
         mine, theirs = self.aligned(other)
         return mine.with_values(mine.values + theirs.values)
 
