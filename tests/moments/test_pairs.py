@@ -188,10 +188,14 @@ def test_blocks_hold_all_rows_and_as_many_as_fit(seed, length, numbers, room):
     rows = torch.randperm(8, generator=draw)
     walks = [1 + walks_of(chain, node) for node in rows.tolist()]
     costs = [48 * count + 12 * numbers * min(count, 8) for count in walks]
-    blocks = list(row_blocks([chain], rows, numbers, int(room * max(costs)) + 1))
+    memory = int(room * max(costs)) + 1
+    blocks = list(row_blocks([chain], rows, numbers, memory))
     assert torch.equal(torch.cat(blocks), rows)
     assert all(len(block) > 0 for block in blocks)
-    assert len(blocks) <= sum(costs) / (room * max(costs)) + 1
+    ends = torch.tensor([len(block) for block in blocks]).cumsum(0).tolist()
+    for first, end in zip([0, *ends], ends, strict=False):
+        assert sum(costs[first:end]) <= memory
+        assert end == len(rows) or sum(costs[first : end + 1]) > memory
     with pytest.raises(TooLargeError) as caught:
         list(row_blocks([chain], rows, numbers, max(costs) - 1))
     worst = costs.index(max(costs))

@@ -149,9 +149,12 @@ def row_blocks(
             f"{float(cost[worst]) / 2**30:.1f} GiB at once",
             'give more memory=, or take method="sampled"',
         )
-    block = (cost.cumsum(0) / memory).floor().long()
-    for number in block.unique().tolist():
-        yield rows[block == number]
+    total, first = cost.cumsum(0), 0
+    while first < len(rows):
+        spent = float(total[first - 1]) if first else 0.0
+        end = int(torch.searchsorted(total, spent + memory, right=True))
+        yield rows[first:end]
+        first = end
 
 
 def _walks(chain: Sequence[Sparse]) -> Tensor:  # [nodes]

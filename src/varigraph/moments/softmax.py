@@ -74,7 +74,8 @@ def normal_points(
     """
     half = max(total // masks, POINTS_PER_CLASS * classes) // 2
     engine: Any = SobolEngine(classes, scramble=True, seed=0)
-    uniform = engine.draw(masks * half, dtype=torch.float64).clamp(1e-12, 1 - 1e-12)
+    edge = 1 / (4 * masks * half)  # a point farther out would stand for more than its share
+    uniform = engine.draw(masks * half, dtype=torch.float64).clamp(edge, 1 - edge)
     points = torch.special.ndtri(uniform).view(masks, half, classes)
     root = torch.linalg.cholesky(points.mT @ points / half)
     points = torch.linalg.solve_triangular(root, points.mT, upper=False).mT

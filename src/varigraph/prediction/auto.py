@@ -22,6 +22,8 @@ def auto(question: Question) -> Prediction:
     try:
         answer, why = first_order(question), "every layer has a rule"
     except (MissingRuleError, TooLargeError) as error:
+        if question.weights == "closed-form":
+            raise  # asked for by name, and sampling has none
         drawn = sampled(replace(question, draws=question.draws or DRAWS))
         answer, why = drawn, error.problem.splitlines()[0].rstrip(":")
     return replace(answer, method=f"{answer.method}: {why}")

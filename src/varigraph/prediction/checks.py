@@ -79,6 +79,8 @@ def check_nodes(nodes: Tensor | Sequence[int] | None, count: int) -> Tensor | No
     if nodes is None:
         return None
     index = torch.as_tensor(nodes)
+    if index.numel() == 0:
+        raise OptionError("nodes names no node", "nodes=None answers for all of them")
     if index.dtype == torch.bool:
         if index.shape != (count,):
             raise OptionError(

@@ -75,10 +75,10 @@ def _propagated(tape: Tape, output: Gaussian, question: Question) -> Tensor:
 
 def _sum_of_parts(entry: Entry, tape: Tape, blocks: dict[int, Tensor], memory: int) -> Tensor:
     nodes, size = entry.value.mean.shape
-    if 4 * 4 * nodes * size**2 > memory and any(b.dim() == 3 for b in _parents(entry, blocks)):
+    need = 4 * entry.value.mean.element_size() * nodes * size**2
+    if need > memory and _is_block(entry, blocks):
         raise TooLargeError(
-            f"{nodes:,} blocks of {size} x {size} numbers need "
-            f"{16 * nodes * size**2 / 2**30:.1f} GiB",
+            f"{nodes:,} blocks of {size} x {size} numbers need {need / 2**30:.1f} GiB",
             'give more memory=, or take method="sampled"',
         )
     parts = []
@@ -92,8 +92,12 @@ def _sum_of_parts(entry: Entry, tape: Tape, blocks: dict[int, Tensor], memory: i
     return torch.stack(parts).sum(0)
 
 
-def _parents(entry: Entry, blocks: dict[int, Tensor]) -> list[Tensor]:
-    return [blocks[id(parent)] for parent, _ in entry.parents if id(parent) in blocks]
+def _is_block(entry: Entry, blocks: dict[int, Tensor]) -> bool:
+    """Whether the numbers of a node are tied together: by this step, or by one before it."""
+    return any(
+        isinstance(operator, Dense) or (id(parent) in blocks and blocks[id(parent)].dim() == 3)
+        for parent, operator in entry.parents
+    )
 
 
 def _moved(block: Tensor, operator: Operator, parent: Gaussian, child: Gaussian) -> Tensor:

@@ -60,6 +60,7 @@ NETWORKS = {
     "gcn": lambda: Two(gnn.GCNConv(3, 4), gnn.GCNConv(4, 2), F.softplus),
     "three gcn": lambda: gnn.GCN(3, 4, 3, 2, act="tanh"),
     "gin": lambda: Two(gnn.GINConv(dense(3, 4)), gnn.GINConv(dense(4, 2), eps=0.2), F.softplus),
+    "sgc": lambda: Two(gnn.SGConv(3, 4, K=2), gnn.SGConv(4, 2, K=2), torch.tanh),
     "jumping": Jumping,
     "residual": Residual,
 }

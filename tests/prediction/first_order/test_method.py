@@ -356,17 +356,20 @@ def test_each_source_alone_agrees_with_a_run_of_it_alone(kind, act):
 
 
 @pytest.mark.parametrize("kind", [gnn.SAGEConv, gnn.GCNConv])
-def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind):
-    """Over links both ways E[S S] is not E[S] E[S]: V[E[y | x]] needs the first of the two."""
-    graph, model = uncertain(noisy_ring(), 0.8), made(lambda: Two(kind(4, 8), kind(8, 3)))
+@pytest.mark.parametrize(("act", "scale", "off"), [(None, 1.0, 1e-9), (torch.tanh, 1e-4, 2e-3)])
+def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind, act, scale, off):
+    """Over links both ways E[S S] is not E[S] E[S]: V[E[y | x]] needs the first of the two.
+
+    A tanh is linear on a small scale; its noise has a root that leaves out a thousandth.
+    """
+    graph, model = uncertain(ring(), 0.8), made(lambda: Two(kind(4, 8), kind(8, 3), act))
+    graph.x, graph.x_var = scale * graph.x, 0.3 * scale**2
     pairs = [tuple(sorted(p)) for p in graph.edge_index.T.tolist()]
     coins = sorted(set(pairs))
-    steps = torch.eye(24).double().view(24, 6, 4)
+    moved = graph.x + scale * torch.eye(24).double().view(24, 6, 4)
 
     def slopes(keep):
-        runs = [
-            masked(model, Data(x=x, edge_index=graph.edge_index), keep) for x in graph.x + steps
-        ]
+        runs = [masked(model, Data(x=x, edge_index=graph.edge_index), keep) for x in moved]
         return torch.stack(runs) - masked(model, graph, keep)
 
     mean = 0
@@ -375,6 +378,6 @@ def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind):
         mean = mean + np.prod([0.8 if k else 0.2 for k in kept]) * slopes(keep)
     got = first_order(model, graph, samples=0).by_source["features"]
     held = first_order(model, graph, samples=0, sources=("features",)).total
-    assert torch.allclose(got, 0.3 * mean.square().sum(0), rtol=1e-9)
-    assert torch.allclose(held, 0.3 * slopes(graph.edge_prob).square().sum(0), rtol=1e-9)
-    assert not torch.allclose(got, held, rtol=0.01)
+    assert torch.allclose(got, 0.3 * mean.square().sum(0), rtol=off, atol=0)
+    assert torch.allclose(held, 0.3 * slopes(graph.edge_prob).square().sum(0), rtol=off, atol=0)
+    assert not torch.allclose(got, held, rtol=0.01, atol=0)

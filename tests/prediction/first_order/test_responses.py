@@ -17,12 +17,7 @@ from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Columns, Dense, Scale, Sum
 from varigraph.prediction.first_order.method import _Network
-from varigraph.prediction.first_order.responses import (
-    all_sums,
-    back,
-    sums_on_the_way,
-    walk_back,
-)
+from varigraph.prediction.first_order.responses import all_sums, back, sums_on_the_way, walk_back
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.predict import ask
 
@@ -71,15 +66,9 @@ LINEAR = {
 }
 BENT = {
     "tanh": (lambda: gnn.SAGEConv(4, 5), lambda: torch.tanh, lambda: gnn.GCNConv(5, 3)),
-    "three": (
-        lambda: gnn.GCNConv(4, 5),
-        lambda: F.softplus,
-        lambda: doubled,
-        lambda: gnn.SAGEConv(10, 4),
-        lambda: torch.tanh,
-        lambda: nn.Linear(4, 3),
-    ),
-}
+    "four": (lambda: gnn.GCNConv(4, 5), lambda: F.softplus, lambda: doubled,
+             lambda: gnn.SAGEConv(10, 4), lambda: torch.tanh, lambda: nn.Linear(4, 3)),
+}  # fmt: skip
 NETWORKS = {**LINEAR, **BENT}
 
 
@@ -147,7 +136,7 @@ def test_only_what_is_wanted_is_kept(name):
 
 
 def test_rows_do_not_depend_on_each_other():
-    _, _, whole = recorded("three")
+    _, _, whole = recorded("four")
     wanted = {id(entry.value) for entry in whole.tape.entries}
     together = walk_back(whole.tape, whole.output, torch.arange(6), until=wanted)
     for row in range(6):
