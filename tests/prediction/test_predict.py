@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from prediction.networks import Functional, WithModules, made, noisy_ring, ring
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric import EdgeIndex
@@ -15,6 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_torch_csr_tensor
 
 import varigraph as vg
+from prediction.networks import Functional, WithModules, made, noisy_ring, ring
 from varigraph.errors import GraphError, MissingRuleError, ModelError, OptionError
 from varigraph.moments.registry import LAYERS
 

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from prediction.networks import Functional, WithModules, made, noisy_ring, ring
-from prediction.test_predict import Neuron, reference_graph
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.utils import dropout_edge, erdos_renyi_graph, to_torch_csr_tensor
 
 import varigraph as vg
+from prediction.networks import Functional, WithModules, made, noisy_ring, ring
+from prediction.test_predict import Neuron, reference_graph
 from varigraph.errors import ModelError, OptionError
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.prediction.sampled.draws import normals
