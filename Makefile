@@ -40,4 +40,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs
+	rm -rf $(VENV) runs links

@@ -82,9 +82,8 @@ def largest_complexes(path: Path, names: list[str]) -> list[set[str]]:
 def proteins(links: Path, complexes: Path, *, seed: int = 0) -> Data:
     """The network with its measured probabilities, features, labels and masks."""
     graph = vg.read_links(links)
-    graph.node_names = graph.names  # what the tables of vg.attribute print
     graph.x = structure(expected_adjacency(graph))
-    graph.y = labels(graph.names, largest_complexes(complexes, graph.names))
+    graph.y = labels(graph.node_names, largest_complexes(complexes, graph.node_names))
     known = (graph.y != UNLABELLED).nonzero().squeeze(1)
     order = known[torch.randperm(len(known), generator=torch.Generator().manual_seed(seed))]
     train, val = round(TRAIN * len(known)), round((TRAIN + VAL) * len(known))
@@ -167,7 +166,7 @@ def main() -> None:
         guess = int(pred.mean[node].argmax())
         value, error_bar = pred.mean[node, guess], pred.total[node, guess].sqrt()
         answer = f"complex {guess}: {value:.2f} ± {error_bar:.2f}, truly {int(graph.y[node])}"
-        print(f"{graph.names[node]:>10}  {answer}")
+        print(f"{graph.node_names[node]:>10}  {answer}")
     print("\nwhat to verify for the first of them")
     print(vg.attribute(model, graph, node=worst[0]))
 

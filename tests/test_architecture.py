@@ -26,7 +26,7 @@ ALLOWED = {part: FLOW[: place + 1] for place, part in enumerate(FLOW)}
 ALLOWED["testing"] = ["errors", "moments", "testing"]
 ALLOWED["__init__"] = FLOW
 #: Files that ask the package itself for its version.
-VERSION = {"studies/config.py", "cli.py"}
+VERSION = {"studies/config.py", "cli/__init__.py"}
 OPTIONAL = [
     "typer",
     "rich",

@@ -43,8 +43,8 @@ def pred(model, graph):
 
 
 def test_labels_are_those_of_exactly_one_complex(graph, script, files):
-    complexes = script.largest_complexes(files[1], graph.names)
-    for name, label in zip(graph.names, graph.y.tolist(), strict=True):
+    complexes = script.largest_complexes(files[1], graph.node_names)
+    for name, label in zip(graph.node_names, graph.y.tolist(), strict=True):
         homes = [number for number, members in enumerate(complexes) if name in members]
         assert label == (homes[0] if len(homes) == 1 else script.UNLABELLED)
 
@@ -112,7 +112,7 @@ def test_the_script_prints_the_report(files, graph, monkeypatch, capsys):
     assert head.startswith("7123 lines, 7123 links\n2708 proteins")
     assert "variance due to features 0%, links " in head
     rows = [line.split() for line in answers.splitlines()[1:]]
-    tested = {graph.names[node] for node in graph.test_mask.nonzero().squeeze(1)}
+    tested = {graph.node_names[node] for node in graph.test_mask.nonzero().squeeze(1)}
     assert len(rows) == 10
     assert {row[0] for row in rows} <= tested
     assert f"node {rows[0][0]}, probability of class" in blame

@@ -32,6 +32,10 @@ def refusal(*args, **options):
         ((STRING, "fusion"), Columns(0, 1, 2, 4, True, 1000)),
         ((STRING, 2), Columns(0, 1, 2, 4, True, 1000)),
         ((["protein1", "protein2", "p"], "p"), Columns(0, 1, 2, 3, True, 1)),
+        ((["0", "1"], False), Columns(0, 1, None, 2, False, 1)),
+        ((["0", "1", "x"], False, (2, 0)), Columns(2, 0, None, 3, False, 1)),
+        ((["1", "2"], False, ("1", "2")), Columns(0, 1, None, 2, True, 1)),
+        ((STRING, False), Columns(0, 1, None, 4, True, 1000)),
     ],
 )
 def test_columns_are_found_by_name_or_number(args, expected):
@@ -53,6 +57,7 @@ def test_a_table_with_a_header_may_be_asked_by_numbers():
         ((["a", "b"],), "2 columns instead of three: 'a b'", "score=3"),
         ((["a", "b", "1", "1"],), "4 columns instead of three", "score=3"),
         ((["a,b,0.5"],), "1 columns instead of three: 'a,b,0.5'", ".csv"),
+        ((["a", "b"], False, (1, 1)), "the ends are columns 1 and 1", "different"),
         ((["a"], 0), "there is no column 1", "from 0 to 0"),
         ((["u", "v", "p"], "v"), "the score is column 1", "three different"),
         ((["a", "b", "1"], None, (0, 2)), "the ends are columns 0 and 2", "three different"),
@@ -74,6 +79,7 @@ def test_a_first_link_is_not_taken_for_a_header():
     error = refusal(["a", "b", "0.9"], 2, names_columns=True)
     assert "not the number 0.9" in error.problem
     assert "from,to,confidence" in error.remedy
+    assert "not the number 17" in refusal(["17", "4"], False, names_columns=True).problem
 
 
 def test_many_columns_are_not_all_listed():

@@ -29,7 +29,7 @@ def refusal(path, *args, **options):
 def as_dict(graph):
     """Probabilities by the names of the ends, in both directions."""
     ends = graph.edge_index.t().tolist()
-    pairs = [(graph.names[u], graph.names[v]) for u, v in ends]
+    pairs = [(graph.node_names[u], graph.node_names[v]) for u, v in ends]
     assert len(set(pairs)) == len(pairs)  # nothing is listed twice
     return dict(zip(pairs, graph.edge_prob.tolist(), strict=True))
 
@@ -77,7 +77,7 @@ def test_files_are_read_as_one_by_one(tmp_path, name, packed, rows):
     path = write(tmp_path, name + ".gz" * packed, gzip.compress(text.encode()) if packed else text)
     graph = quietly(path, **options)
     names, probs = one_by_one(lines)
-    assert graph.names == names
+    assert graph.node_names == names
     assert graph.num_nodes == len(names)
     assert as_dict(graph) == pytest.approx(probs, abs=1e-7)
     reading = graph.reading
@@ -88,6 +88,36 @@ def test_files_are_read_as_one_by_one(tmp_path, name, packed, rows):
     assert parts == rows
 
 
+BARE = {
+    "two.txt": "b a\na c\na b\n",
+    "four.tsv": "b\ta\t0\tx\na\tc\tnone\ty\na\tb\t7\tz\n",
+    "table.csv": "from,to,note\nb,a,-\na,c,-\na,b,-\n",
+    "string.txt": "protein1 protein2 combined_score\nb a 5\na c 999\na b 0\n",
+    "bare.graphml": "<graphml><graph><edge source='b' target='a'/><edge source='a' target='c'/>"
+    "<edge source='a' target='b'/></graph></graphml>",
+}
+
+
+@pytest.mark.parametrize("name", BARE)
+def test_without_scores_every_line_is_a_link(tmp_path, name):
+    graph = vg.read_links(write(tmp_path, name, BARE[name]), score=False)
+    assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
+    assert graph.node_names == ["b", "a", "c"]
+    assert "edge_prob" not in graph
+    assert graph.reading == Reading(3, 2, 1, 0, 0, 0)
+
+
+def test_without_scores_there_is_nothing_to_scale(tmp_path):
+    with pytest.raises(OptionError, match="score=False"):
+        vg.read_links(write(tmp_path, "two.txt", "a b\n"), score=False, scale=2)
+
+
+def test_two_columns_are_refused_with_the_way_out(tmp_path):
+    error = refusal(write(tmp_path, "two.txt", "a b\n"))
+    assert "2 columns instead of three" in error.problem
+    assert "score=False" in error.remedy
+
+
 def test_both_directions_have_the_same_float32_number(tmp_path):
     path = write(tmp_path, "links.tsv", "b\ta\t0.1\na\tc\t0.7\n")
     graph = vg.read_links(path)
@@ -95,7 +125,7 @@ def test_both_directions_have_the_same_float32_number(tmp_path):
     assert graph.edge_index.dtype == torch.int64
     assert graph.edge_prob.dtype == torch.float32
     assert torch.equal(graph.edge_prob, torch.tensor([0.1, 0.7, 0.1, 0.7]))
-    assert graph.names == ["b", "a", "c"]
+    assert graph.node_names == ["b", "a", "c"]
     assert graph.reading == Reading(2, 2, 0, 0, 0, 0)
 
 
@@ -103,7 +133,7 @@ def test_what_is_read_can_be_predicted_on(tmp_path):
     graph = quietly(write(tmp_path, "links.tsv", "a b 0.1\na c 0\nc c 1\nb c 1\nb d 1e-60\n"))
     graph.x = torch.ones(graph.num_nodes, 1)
     check_graph(graph)  # which refuses links of probability 0
-    assert graph.names == ["a", "b", "c", "d"]
+    assert graph.node_names == ["a", "b", "c", "d"]
     assert graph.reading == Reading(5, 2, 0, 0, 1, 2)
 
 
@@ -112,7 +142,7 @@ def test_the_yeast_network_agrees_with_networkx(real_data):
     path = real_data / "links" / "krogan2006_core.tsv"
     graph = vg.read_links(path)
     oracle = nx.read_weighted_edgelist(path)
-    assert graph.names == list(oracle)
+    assert graph.node_names == list(oracle)
     assert graph.reading == Reading(7123, 7123, 0, 0, 0, 0)
     found = as_dict(graph)
     assert len(found) == 2 * 7123
@@ -129,7 +159,7 @@ def test_networkx_graphml_is_read_back(tmp_path):
     path = tmp_path / "graph.graphml"
     nx.write_graphml(graph, path)
     found = vg.read_links(path, score="confidence")
-    assert found.names == [str(node) for node in graph]
+    assert found.node_names == [str(node) for node in graph]
     expected = {(str(u), str(v)): p for u, v, p in graph.edges(data="confidence")}
     expected |= {(v, u): p for (u, v), p in expected.items()}
     assert as_dict(found) == pytest.approx(expected, abs=1e-7)
@@ -186,7 +216,7 @@ def test_a_path_may_be_text_and_begin_at_home(tmp_path, monkeypatch):
 def test_scores_are_divided_by_that_of_a_certain_link(tmp_path, text, options, prob):
     graph = vg.read_links(write(tmp_path, "links.txt", text), **options)
     assert graph.edge_prob.tolist() == pytest.approx([prob, prob], abs=1e-7)
-    assert graph.names == ["a", "b"]
+    assert graph.node_names == ["a", "b"]
 
 
 @pytest.mark.parametrize("line", [1, 2, 999_999, 1_000_000])

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from prediction.networks import Functional, made, noisy_ring, ring
 from torch import nn
 from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.utils import to_torch_csr_tensor
 
 import varigraph as vg
+from prediction.networks import Functional, made, noisy_ring, ring
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages

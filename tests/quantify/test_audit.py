@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 import torch_geometric.nn as gnn
-from prediction.networks import Functional, made, noisy_ring, ring
 from torch import nn
 
 import varigraph as vg
+from prediction.networks import Functional, made, noisy_ring, ring
 from varigraph.errors import GraphError, OptionError
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.moments import SampledMoments

@@ -1,9 +1,16 @@
 import io
 
 import pytest
+import torch
 from matplotlib.figure import Figure
 
-from varigraph.report.plots import accuracy_against_noise, run_figure, uncertainty_against_noise
+from varigraph.report.plots import (
+    accuracy_against_noise,
+    reliability,
+    reliability_figure,
+    run_figure,
+    uncertainty_against_noise,
+)
 
 
 @pytest.mark.parametrize("plot", [uncertainty_against_noise, accuracy_against_noise])
@@ -38,3 +45,36 @@ def test_the_figure_of_a_run_is_a_png(levels):
     stream = io.BytesIO()
     run_figure(levels, title="cora").savefig(stream, format="png")
     assert stream.getvalue().startswith(b"\x89PNG")
+
+
+def pairs(count):
+    draw = torch.Generator().manual_seed(count)
+    prob = torch.rand(count, generator=draw)
+    return prob, torch.rand(count, generator=draw) < prob
+
+
+@pytest.mark.parametrize("count", [1, 20, 3000])
+def test_the_reliability_diagram_shows_shares_counts_and_the_diagonal(count):
+    prob, real = pairs(count)
+    by_bin = {}
+    for p, y in zip(prob.tolist(), real.tolist(), strict=True):
+        by_bin.setdefault(int(p * 15), []).append((p, y))
+    bins = [by_bin[key] for key in sorted(by_bin)]
+    ax = Figure().subplots()
+    assert reliability(prob, real, ax) is ax
+    diagonal, shown = ax.lines[0].get_xydata(), ax.containers[0].lines[0].get_xydata()
+    assert diagonal.tolist() == [[0, 0], [1, 1]]
+    for (predicted, observed), members in zip(shown, bins, strict=True):
+        assert predicted == pytest.approx(sum(p for p, _ in members) / len(members))
+        assert observed == pytest.approx(sum(y for _, y in members) / len(members))
+    bars = ax.child_axes[0].patches
+    assert [bar.get_height() for bar in bars] == [len(members) for members in bins]
+    assert [round(bar.get_x() * 15) for bar in bars] == sorted(by_bin)
+
+
+def test_the_reliability_figure_is_a_png_with_its_title():
+    figure = reliability_figure(*pairs(50), title="ring, seal")
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png")
+    assert stream.getvalue().startswith(b"\x89PNG")
+    assert figure.axes[0].get_title() == "ring, seal"

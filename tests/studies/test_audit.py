@@ -1,54 +1,26 @@
-"""The audit of a run, from the command line."""
-
-import json
+"""The audit of a run; tests/cli has it from the command line."""
 
 import pytest
-from typer.testing import CliRunner
 
-from varigraph.cli import app
+from varigraph.data import load
 from varigraph.studies import run as study
-
-QUICK = ["--samples", "40", "--method", "diagonal"]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs") / "cora"
-    study.run("cora", out=folder, samples=2, noise=(5,), epochs=1, seed=3)
-    return folder
+from varigraph.studies.audit import audit_run
+from varigraph.studies.link_table import link_table
 
 
-def test_it_takes_up_a_run_with_whatever_options_it_has(folder):
-    before = (folder / "model.pt").read_bytes()
-    result = CliRunner().invoke(app, ["audit", "--run", str(folder), *QUICK])
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
-    assert lines[0].startswith("cora, noise 12 %, test nodes: diagonal against brute force, 40")
-    assert [line.split()[0] for line in lines[2:5]] == ["total", "features", "weights"]
-    assert "too few draws to tell" in result.stdout
-    assert lines[-1] == str(folder)
-    assert (folder / "model.pt").read_bytes() == before
-
-
-def test_it_speaks_json(folder):
-    result = CliRunner().invoke(app, ["audit", "--run", str(folder), *QUICK, "--json"])
-    found = json.loads(result.stdout)
-    assert found["method"] == "diagonal"
-    assert found["too_small"]
-    assert found["folder"] == str(folder)
-
-
-@pytest.mark.parametrize("mistake", [["coral"], ["--method", "guess"], ["--samples", "1"]])
-def test_mistakes_are_explained_without_a_traceback(mistake, folder):
-    where = [] if mistake == ["coral"] else ["--run", str(folder)]
-    result = CliRunner().invoke(app, ["audit", *mistake, *where])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
-    assert "remedy: " in result.stderr
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
-    result = CliRunner().invoke(app, ["audit", "--run", str(tmp_path)])
-    assert result.exit_code == 2
-    assert "cannot be read" in result.stderr
+@pytest.mark.parametrize(
+    ("reading", "sources"),
+    [
+        ("bernoulli", ["total", "features", "links", "weights"]),
+        ("weight", ["total", "features", "weights"]),  # a weight is a number, nothing is drawn
+    ],
+)
+def test_uncertain_links_of_the_run_are_audited(tmp_path, reading, sources):
+    graph = load("cora")
+    graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
+    (tmp_path / "links.tsv").write_text(link_table(graph, title="made up"))
+    links = str(tmp_path / "links.tsv")
+    options = {"samples": 2, "noise": (5,), "epochs": 1, "links": links, "reading": reading}
+    study.run("cora", out=tmp_path / "run", **options)
+    done = audit_run(out=tmp_path / "run", samples=10)
+    assert [row.source for row in done.found.rows] == sources

@@ -11,6 +11,8 @@ def test_the_record_is_json_and_names_the_versions():
     record = Study("cora", seed=3).record()
     assert json.loads(json.dumps(record)) == record
     assert record["seed"] == 3
+    assert record["links"] is None
+    assert record["reading"] == "bernoulli"
     assert set(record["versions"]) == {"varigraph", "torch", "torch_geometric", "python"}
     assert record["versions"]["torch"] == torch.__version__
 
@@ -21,7 +23,7 @@ def test_the_record_is_json_and_names_the_versions():
         {"seed": -1},
         {"samples": -1},
         {"epochs": 0},
-        {"links": "maybe"},
+        {"reading": "maybe"},
         {"noise": ()},
         {"noise": (1.0, 1.0)},
         {"noise": (-1.0,)},

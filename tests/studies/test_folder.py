@@ -106,6 +106,35 @@ def test_fresh_removes_what_a_run_wrote_and_nothing_else(tmp_path):
     assert names(tmp_path) == ["config.json", "notes.txt"]
 
 
+def test_fresh_removes_the_folds_of_a_runs_links(tmp_path):
+    files.claim(tmp_path, CONFIG)
+    (tmp_path / "links").mkdir()
+    for name in ("fold-1.npz", "links.tsv", "quality.json", "reliability.png", "notes.txt"):
+        (tmp_path / "links" / name).touch()
+    files.claim(tmp_path, CONFIG, fresh=True)
+    assert names(tmp_path / "links") == ["notes.txt"]
+
+
+def test_a_folder_of_links_that_no_study_wrote_is_left_alone(tmp_path):
+    files.claim(tmp_path, CONFIG)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "links.tsv").touch()
+    files.claim(tmp_path, CONFIG, fresh=True)
+    assert names(tmp_path / "links") == ["links.tsv"]
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_folds_go_to_a_folder_that_is_free_or_holds_some(tmp_path, fresh):
+    files.claim_folds(tmp_path / "new", fresh=fresh)
+    assert not (tmp_path / "new").exists()
+    (tmp_path / "links.tsv").touch()
+    with pytest.raises(OptionError, match=r"not empty[\s\S]*--out"):
+        files.claim_folds(tmp_path, fresh=fresh)
+    (tmp_path / "fold-1.npz").touch()
+    files.claim_folds(tmp_path, fresh=fresh)
+    assert names(tmp_path) == ([] if fresh else ["fold-1.npz", "links.tsv"])
+
+
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_folder_that_is_no_run_is_left_alone(tmp_path, fresh):
     (tmp_path / "model.pt").write_text("somebody's")

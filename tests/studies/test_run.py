@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from varigraph.data import load
-from varigraph.errors import DatasetError, OptionError
+from varigraph.errors import DatasetError, FileError, OptionError
+from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import score
 from varigraph.studies import run as study
+from varigraph.studies.link_table import link_table
 
+TOTALS = ("mean", "aleatoric", "epistemic")
 QUICK = {"samples": 2, "noise": (0, 12), "epochs": 1}
 
 
@@ -36,11 +39,13 @@ def test_scores_are_those_of_the_stored_predictions_on_test_nodes(finished):
     graph = load("cora")
     with np.load(finished.folder / "predictions-12.npz", allow_pickle=False) as stored:
         nodes = torch.from_numpy(stored["test_nodes"])
-        parts = [
-            torch.from_numpy(stored[name])[nodes] for name in ("mean", "aleatoric", "epistemic")
-        ]
+        whole = {name: torch.from_numpy(stored[name]) for name in (*PARTS, *TOTALS)}
+    scored = {name: values[nodes] for name, values in whole.items()}
     assert nodes.equal(graph.test_mask.nonzero().flatten())
-    assert score(*parts, graph.y[nodes]) == finished.levels[1].scores
+    assert score(scored["mean"], scored, graph.y[nodes]) == finished.levels[1].scores
+    assert whole["epistemic"].equal(whole["weights"])
+    data = whole["features"] + whole["links"] + whole["interactions"]
+    torch.testing.assert_close(whole["aleatoric"], data)
 
 
 def test_results_stand_next_to_the_papers(finished):
@@ -49,6 +54,9 @@ def test_results_stand_next_to_the_papers(finished):
     assert level["published"]["accuracy"] == 0.6122
     assert level["scores"]["aleatoric"] > 0
     assert level["scores"]["epistemic"] > 0
+    assert set(level["scores"]["by_source"]) == set(PARTS)
+    assert level["scores"]["by_source"]["links"] == 0
+    assert level["scores"]["by_source"]["features"] > 0
 
 
 def test_a_second_run_reuses_everything(finished):
@@ -87,6 +95,72 @@ def test_damaged_pieces_are_made_again(finished, tmp_path):
     assert content(tmp_path) == content(finished.folder)
 
 
+@pytest.fixture
+def links_of_cora(tmp_path):
+    """A file of made-up probabilities for Cora, and those of its edges."""
+    graph = load("cora")
+    graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
+    path = tmp_path / "links.tsv"
+    path.write_text(link_table(graph, title="made up"))
+    return path, graph.edge_prob
+
+
+def test_links_of_a_file_cause_variance(finished, links_of_cora, tmp_path):
+    path, prob = links_of_cora
+    found = study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
+    assert found.graph.edge_prob.equal(prob)
+    assert all(level.scores.by_source["links"] > 1e-6 for level in found.levels)
+    assert found.levels[0].scores.by_source["features"] == 0
+    assert "| links |" in (tmp_path / "run" / "table.md").read_text()
+    assert "| links |" not in (finished.folder / "table.md").read_text()
+    again = study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
+    assert again.levels == found.levels
+    assert again.reused == ("model.pt", "predictions-0.npz", "predictions-12.npz")
+
+
+def test_another_content_of_the_file_needs_another_folder(links_of_cora, tmp_path, monkeypatch):
+    def stop(*args, **options):
+        raise KeyboardInterrupt
+
+    path, _ = links_of_cora
+    monkeypatch.setattr(study, "train", stop)
+    with pytest.raises(KeyboardInterrupt):
+        study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:-1], lines[-1].rsplit("\t", 1)[0] + "\t0.123"]))
+    with pytest.raises(OptionError, match="edge_prob"):
+        study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
+    with pytest.raises(OptionError, match="reading bernoulli, not weight"):
+        study.run("cora", out=tmp_path / "run", links=str(path), reading="weight", **QUICK)
+
+
+def test_links_by_a_method_are_computed_once_within_the_run(counted, tmp_path, monkeypatch):
+    told = []
+    options = {**QUICK, "noise": (0,), "samples": 0, "links": "hadamard"}
+    found = study.run("cora", out=tmp_path, progress=lambda *step: told.append(step), **options)
+    assert len(counted) == 5
+    assert ("links", 100, 100) in told
+    assert (tmp_path / "links" / "links.tsv").is_file()
+    assert found.levels[0].scores.by_source["links"] > 0
+    again = study.run("cora", out=tmp_path, **options)
+    assert len(counted) == 5
+    assert again.levels == found.levels
+    by_hand = study.run(
+        "cora", out=tmp_path / "other", **{**options, "links": str(tmp_path / "links/links.tsv")}
+    )
+    assert by_hand.levels == found.levels
+    study.run("cora", out=tmp_path, fresh=True, **{**options, "links": None})
+    assert not list((tmp_path / "links").iterdir())
+
+
+def test_an_older_run_without_links_is_refused_by_name(finished, tmp_path):
+    config = json.loads((finished.folder / "config.json").read_text())
+    older = {name: value for name, value in config.items() if name not in {"reading", "edge_prob"}}
+    (tmp_path / "config.json").write_text(json.dumps({**older, "links": "bernoulli"}))
+    with pytest.raises(OptionError, match="links bernoulli, not None; reading None, not bernoulli"):
+        study.run("cora", out=tmp_path, **QUICK)
+
+
 def test_other_options_need_another_folder(finished):
     with pytest.raises(OptionError, match="epochs 1, not 2"):
         study.run("cora", out=finished.folder, **{**QUICK, "epochs": 2})
@@ -97,6 +171,11 @@ def test_mistakes_are_found_before_anything_is_written(tmp_path):
         study.run("coral", out=tmp_path / "run")
     with pytest.raises(OptionError):
         study.run("cora", out=tmp_path / "run", samples=-1)
+    with pytest.raises(OptionError, match="no file and no method"):
+        study.run("cora", out=tmp_path / "run", links="auto")
+    (tmp_path / "links.txt").write_text("0 1 0.5\n")
+    with pytest.raises(FileError, match=r"links\.txt: it lacks the link"):
+        study.run("cora", out=tmp_path / "run", links=str(tmp_path / "links.txt"))
     assert not (tmp_path / "run").exists()
 
 

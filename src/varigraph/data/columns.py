@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from varigraph.data.link_blocks import is_number
 from varigraph.errors import FileError
 
 #: A column by its name in the header, or by its number, counted from 0.
 Column: TypeAlias = str | int
+#: The column of the score; None where it goes without saying, False where there is none to read.
+ScoreColumn: TypeAlias = Column | Literal[False] | None
 #: How a file of STRING begins, and what it calls the score that all evidence together gives.
 STRING_ENDS, STRING_SCORE, STRING_CERTAIN = ["protein1", "protein2"], "combined_score", 1000.0
 #: Names of columns in a message.
@@ -24,11 +26,12 @@ class Wanted:
     """What the caller asks for.
 
     Args:
-        score: the column of the score; None for the third of three, or that of STRING.
+        score: the column of the score; None for the third of three, or that of STRING; False if
+            scores are not wanted.
         ends: the columns of the ends.
     """
 
-    score: Column | None
+    score: ScoreColumn
     ends: tuple[Column, Column]
 
     @property
@@ -44,7 +47,7 @@ class Columns:
     Args:
         source: number of the column of one end.
         target: that of the other end.
-        score: that of the score.
+        score: that of the score; None if scores are not wanted.
         width: how many columns there are.
         header: whether the first row names the columns.
         certain: the score of a certain link.
@@ -52,7 +55,7 @@ class Columns:
 
     source: int
     target: int
-    score: int
+    score: int | None
     width: int
     header: bool
     certain: float
@@ -81,20 +84,28 @@ class FirstRow:
             FileError: if one of them does not exist, or it is unclear which is meant.
         """
         header = self.names_columns or wanted.by_name or self._of_string
-        score = self._place(self._score(wanted.score, header), header)
+        score = None
+        if wanted.score is not False:
+            score = self._place(self._score(wanted.score, header), header)
         source, target = (self._place(end, header) for end in wanted.ends)
         if len({source, target, score}) < 3:
             raise self._error(
                 f"the ends are columns {source} and {target}, the score is column {score}",
                 "give three different columns by ends= and score=",
             )
-        if header and not isinstance(wanted.score, str) and is_number(self.fields[score]):
+        numeric = source if score is None else score  # a header does not name a column 0.9 or 17
+        if header and not self._asked(wanted) and is_number(self.fields[numeric]):
             raise self._error(
-                f"the names of the columns belong here, not the number {self.fields[score]}",
+                f"the names of the columns belong here, not the number {self.fields[numeric]}",
                 "add a first line such as from,to,confidence",
             )
         certain = STRING_CERTAIN if self._of_string else 1.0
         return Columns(source, target, score, len(self.fields), header, certain)
+
+    @staticmethod
+    def _asked(wanted: Wanted) -> bool:
+        """Whether the caller knows the name of the column that would betray a missing header."""
+        return isinstance(wanted.ends[0] if wanted.score is False else wanted.score, str)
 
     @property
     def _of_string(self) -> bool:
@@ -113,8 +124,8 @@ class FirstRow:
         if len(self.fields) != 3:
             raise self._error(
                 f"{len(self.fields)} columns instead of three: {shortened(' '.join(self.fields))}",
-                "say which column is the score, counted from 0: score=3; "
-                "a file whose fields are separated by commas is called .csv",
+                "say which column is the score, counted from 0: score=3, or score=False if none "
+                "is; a file whose fields are separated by commas is called .csv",
             )
         return 2
 

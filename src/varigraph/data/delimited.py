@@ -94,10 +94,7 @@ def _unquoted(path: Path, block: TextBlock, split: Split) -> FileError:
 def _links(path: Path, lines: Sequence[int], rows: list[list[str]], columns: Columns) -> LinkBlock:
     if set(map(len, rows)) != {columns.width}:
         raise _ragged(path, lines, rows, columns.width)
-    sources, targets, scores = (
-        list(map(str.strip, map(itemgetter(place), rows)))
-        for place in (columns.source, columns.target, columns.score)
-    )
+    sources, targets = (_column(rows, place) for place in (columns.source, columns.target))
     for ends in (sources, targets):
         if not all(ends):
             raise FileError(
@@ -106,7 +103,12 @@ def _links(path: Path, lines: Sequence[int], rows: list[list[str]], columns: Col
                 "add the name or remove the line",
                 line=lines[ends.index("")],
             )
+    scores = None if columns.score is None else _column(rows, columns.score)
     return LinkBlock(lines, sources, targets, scores, certain=columns.certain)
+
+
+def _column(rows: list[list[str]], place: int) -> list[str]:
+    return list(map(str.strip, map(itemgetter(place), rows)))
 
 
 def _ragged(path: Path, lines: Sequence[int], rows: list[list[str]], width: int) -> FileError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from reprlib import repr as shortened
+from typing import Literal
 from xml.parsers import expat
 
 from varigraph.data.link_blocks import LinkBlock
@@ -15,12 +16,13 @@ from varigraph.errors import FileError
 CHUNK = 1 << 16
 
 
-def graphml(path: Path, score: str | None) -> Iterator[LinkBlock]:
+def graphml(path: Path, score: str | Literal[False] | None) -> Iterator[LinkBlock]:
     """The links of a GraphML file in blocks, in the order of the file; names are node ids.
 
     Args:
         path: the file, gzipped or not.
-        score: the edge attribute that holds the score, by its ``attr.name``.
+        score: the edge attribute that holds the score, by its ``attr.name``; False if scores are
+            not wanted.
 
     Raises:
         FileError: if it is not GraphML, declares a document type (which could name other files or
@@ -38,7 +40,7 @@ def graphml(path: Path, score: str | None) -> Iterator[LinkBlock]:
 class _Edges:
     """Collects nodes, links and scores from what the parser calls out."""
 
-    def __init__(self, path: Path, score: str | None) -> None:
+    def __init__(self, path: Path, score: str | Literal[False] | None) -> None:
         self._path, self._score = path, score
         self._attributes: dict[str, str] = {}  # edge attributes: their names by their keys
         self._key = ""  # the one that is being declared
@@ -74,7 +76,7 @@ class _Edges:
         columns = zip(*self._links, strict=True) if self._links else ((), (), (), ())
         lines, sources, targets, scores = columns
         nodes, self._nodes, self._links = self._nodes, [], []
-        return LinkBlock(lines, sources, targets, scores, nodes)
+        return LinkBlock(lines, sources, targets, None if self._score is False else scores, nodes)
 
     def _start_doctype(self, *_: object) -> None:
         raise self._error(
@@ -126,7 +128,7 @@ class _Edges:
         if self._keys is not None:
             raise self._error("this is the second graph of the file", "keep one graph to a file")
         self._keys = {key for key, name in self._attributes.items() if name == self._score}
-        if not self._keys:
+        if not self._keys and self._score is not False:
             known = ", ".join(sorted(map(repr, self._attributes.values()))) or "none"
             raise self._error(
                 f"score={self._score!r} is no attribute of edges; they have {known}",
@@ -159,7 +161,7 @@ class _Edges:
     def _end_edge(self) -> None:
         assert self._edge is not None
         value = self._default if self._value is None else self._value
-        if value is None:
+        if value is None and self._score is not False:
             line, source, target = self._edge
             raise FileError(
                 self._path,
@@ -167,7 +169,7 @@ class _Edges:
                 "add it, or a <default> for all edges to its <key>",
                 line=line,
             )
-        self._links.append((*self._edge, value))
+        self._links.append((*self._edge, value or ""))
         self._edge = None
 
     def _finished(self) -> str:

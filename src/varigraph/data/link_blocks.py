@@ -24,7 +24,7 @@ class LinkBlock:
         lines: number of the line that states it, counted from 1.
         sources: name of one end.
         targets: name of the other end.
-        scores: how sure it is, in the words of the file.
+        scores: how sure it is, in the words of the file; None where every link is certain.
         nodes: names that the file mentions before these links, for files that list them.
         certain: the score of a certain link in this kind of file.
     """
@@ -32,7 +32,7 @@ class LinkBlock:
     lines: Sequence[int]
     sources: Sequence[str]
     targets: Sequence[str]
-    scores: Sequence[str]
+    scores: Sequence[str] | None
     nodes: Sequence[str] = ()
     certain: float = 1.0
 
@@ -42,7 +42,9 @@ class LinkBlock:
         Raises:
             FileError: naming the first line whose score is no such number.
         """
-        prob = self._numbers(path) / (self.certain if scale is None else scale)
+        if self.scores is None:
+            return np.ones(len(self.lines))
+        prob = _numbers(path, self.lines, self.scores) / (self.certain if scale is None else scale)
         bad = ~((prob >= 0) & (prob <= 1))
         if bad.any():
             place = int(bad.argmax())
@@ -56,20 +58,21 @@ class LinkBlock:
             )
         return prob
 
-    def _numbers(self, path: Path) -> Floats:
-        try:
-            if "_" in "".join(self.scores):
-                raise ValueError("Python reads 0_5 as a number, but no file means one by it")
-            return np.array(self.scores, dtype=np.float64)
-        except ValueError as error:
-            place = next(place for place, text in enumerate(self.scores) if not is_number(text))
-            raise FileError(
-                path,
-                f"the score {shortened(self.scores[place])} is not a number",
-                "correct or remove the line; if the score is in another column, say in which "
-                'by its name or number: score="confidence" or score=3, counted from 0',
-                line=self.lines[place],
-            ) from error
+
+def _numbers(path: Path, lines: Sequence[int], scores: Sequence[str]) -> Floats:
+    try:
+        if "_" in "".join(scores):
+            raise ValueError("Python reads 0_5 as a number, but no file means one by it")
+        return np.array(scores, dtype=np.float64)
+    except ValueError as error:
+        place = next(place for place, text in enumerate(scores) if not is_number(text))
+        raise FileError(
+            path,
+            f"the score {shortened(scores[place])} is not a number",
+            "correct or remove the line; if the score is in another column, say in which "
+            'by its name or number: score="confidence" or score=3, counted from 0',
+            line=lines[place],
+        ) from error
 
 
 def is_number(text: str) -> bool:

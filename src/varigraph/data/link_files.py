@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from varigraph.data.columns import Column, Wanted
+from varigraph.data.columns import Column, ScoreColumn, Wanted
 from varigraph.data.delimited import delimited
 from varigraph.data.graphml import graphml
 from varigraph.data.link_blocks import LinkBlock
@@ -24,7 +24,7 @@ GRAPHML = (".graphml", ".xml")
 
 def read_links(
     path: str | PathLike[str],
-    score: Column | None = None,
+    score: ScoreColumn = None,
     *,
     ends: tuple[Column, Column] = (0, 1),
     scale: float | None = None,
@@ -48,13 +48,16 @@ def read_links(
         path: the file, in UTF-8, or in any encoding that GraphML declares.
         score: the column of the score, by name or by number, counted from 0; in GraphML an edge
             attribute. None is for tables of three columns without a header, and for STRING.
+            False reads the ends alone, whatever other columns there are: the graph is given no
+            ``edge_prob``, and every line counts as an observed link.
         ends: the columns of the two ends, by name or number. GraphML has its own.
         scale: the score of a certain link; 1 by default, and 1000 for STRING.
 
     Returns:
         ``edge_index`` ``[2, 2 * links]``, the links as first listed and then all of them reversed;
-        ``edge_prob`` ``[2 * links]``, float32; ``num_nodes``; ``names``, those of the nodes in the
-        order of the file; ``reading``, the :class:`~varigraph.data.Reading` that counts lines.
+        ``edge_prob`` ``[2 * links]``, float32, if scores are read; ``num_nodes``;
+        ``node_names``, in the order of the file; ``reading``, the
+        :class:`~varigraph.data.Reading` that counts lines.
 
     Raises:
         FileError: the file or one of its lines cannot be right; nothing is half read.
@@ -70,7 +73,7 @@ def read_links(
         ...     file = Path(folder) / "links.csv"
         ...     _ = file.write_text("from,to,confidence\nA,B,0.75\nB,C,0.25\n")
         ...     graph = read_links(file, score="confidence")
-        >>> graph.names, graph.edge_index.tolist(), graph.edge_prob.tolist()
+        >>> graph.node_names, graph.edge_index.tolist(), graph.edge_prob.tolist()
         (['A', 'B', 'C'], [[0, 1, 1, 2], [1, 2, 0, 1]], [0.75, 0.25, 0.75, 0.25])
         >>> print(graph.reading)
         2 lines, 2 links
@@ -81,31 +84,37 @@ def read_links(
     if not reading.lossless:
         warnings.warn(f"{file}: {reading}", DroppedLinksWarning, stacklevel=2)
     there = torch.from_numpy(table.ends).t()  # [2, links]
-    prob = torch.from_numpy(table.probs).float()  # [links]
-    return Data(
+    graph = Data(
         edge_index=torch.cat([there, there.flip(0)], dim=1),
-        edge_prob=prob.repeat(2),
         num_nodes=len(table.names),
-        names=table.names,
+        node_names=table.names,
         reading=reading,
     )
+    if score is not False:
+        graph.edge_prob = torch.from_numpy(table.probs).float().repeat(2)
+    return graph
 
 
 def _blocks(path: Path, wanted: Wanted) -> Iterator[LinkBlock]:
     kind = Path(path.name.lower().removesuffix(".gz")).suffix
     if kind not in GRAPHML:
         return delimited(path, wanted, commas=kind == ".csv")
-    if isinstance(wanted.score, int) or wanted.ends != (0, 1):
+    score = wanted.score
+    if (isinstance(score, int) and score is not False) or wanted.ends != (0, 1):
         raise OptionError(
             "GraphML has no columns: its edges have a source, a target and attributes by name",
             'read_links(path, score="confidence")',
         )
-    return graphml(path, wanted.score)
+    return graphml(path, score)
 
 
 def _check_options(score: object, ends: object, scale: float | None) -> None:
-    if score is not None and not _is_column(score):
-        raise OptionError(f"score={score!r} is no column", 'score="confidence" or score=2')
+    if score is not None and score is not False and not _is_column(score):
+        raise OptionError(
+            f"score={score!r} is no column", 'score="confidence", score=2, or False for no scores'
+        )
+    if score is False and scale is not None:
+        raise OptionError(f"scale={scale!r}, but score=False reads no scores", "leave scale= out")
     if not isinstance(ends, tuple) or len(ends) != 2 or not all(map(_is_column, ends)):
         raise OptionError(f"ends={ends!r} are not two columns", 'ends=("from", "to") or (0, 1)')
     if scale is not None and not (_is_number(scale) and 0 < scale < math.inf):

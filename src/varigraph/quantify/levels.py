@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.scores import accuracy, cross_entropy, per_class_nll
 
 
@@ -21,6 +23,7 @@ class Scores:
         total: mean variance of the class probabilities, aleatoric + epistemic.
         aleatoric: the part due to noisy features and uncertain links.
         epistemic: the part due to uncertain weights.
+        by_source: the variance due to ``features``, ``links``, ``weights`` and ``interactions``.
     """
 
     accuracy: float
@@ -29,6 +32,7 @@ class Scores:
     total: float
     aleatoric: float
     epistemic: float
+    by_source: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -61,24 +65,26 @@ Levels = Sequence[Level]
 
 def score(
     mean: Tensor,  # [nodes, classes]
-    aleatoric: Tensor,  # [nodes, classes]
-    epistemic: Tensor,  # [nodes, classes]
+    by_source: Mapping[str, Tensor],  # each [nodes, classes]
     labels: Tensor,  # [nodes]
 ) -> Scores:
     """All scores of one prediction.
 
     Args:
         mean: expected class probabilities of the nodes to score.
-        aleatoric: their variances due to the data.
-        epistemic: their variances due to the weights.
+        by_source: the parts of their variances, as :class:`~varigraph.prediction.Prediction` has
+            them.
         labels: true classes.
     """
-    total = aleatoric + epistemic
+    variances = {part: by_source[part].double() for part in PARTS}
+    means = {part: float(var.mean()) for part, var in variances.items()}
+    total = sum(variances.values(), torch.zeros(()))
     return Scores(
         accuracy=accuracy(mean, labels),
         cross_entropy=cross_entropy(mean, labels),
         per_class_nll=per_class_nll(mean, total, labels) if total.any() else None,
-        total=float(total.double().mean()),
-        aleatoric=float(aleatoric.double().mean()),
-        epistemic=float(epistemic.double().mean()),
+        total=float(total.mean()),
+        aleatoric=means["features"] + means["links"] + means["interactions"],
+        epistemic=means["weights"],
+        by_source=means,
     )

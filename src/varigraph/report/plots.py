@@ -7,8 +7,11 @@ from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from torch import Tensor
 
 from varigraph.quantify import Level
+from varigraph.quantify.reliability import Reliability
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"
@@ -76,9 +79,71 @@ def run_figure(results: Sequence[Level], *, title: str) -> Figure:
     return figure
 
 
-def _new_axes() -> Axes:
+def reliability(prob: Tensor, real: Tensor, ax: Axes | None = None) -> Axes:  # [pairs], [pairs]
+    """Observed shares against predicted probabilities, and beneath how many pairs there are.
+
+    Args:
+        prob: predicted probabilities.
+        real: which pairs are real, bool.
+        ax: where to draw, the counts going beneath it; a new figure if left out.
+    """
+    ax = ax or _new_axes(width=4.8, height=5)
+    found = Reliability.of(prob, real)
+    predicted, observed = found.predicted.numpy(), found.observed.numpy()
+    reach = [observed - found.low.numpy(), found.high.numpy() - observed]
+    ax.plot([0, 1], [0, 1], color=PAPER, linewidth=1, linestyle=(0, (4, 3)), label="as predicted")
+    ax.errorbar(
+        predicted,
+        observed,
+        yerr=reach,
+        color=ALEATORIC,
+        marker="o",
+        markersize=4.5,
+        linewidth=1.2,
+        elinewidth=1,
+        capsize=2,
+        label="observed, 95 % interval",
+    )
+    ax.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel="share of pairs that are links")
+    ax.tick_params(labelbottom=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=9, loc="upper left")
+    _counts_beneath(ax, found)
+    return ax
+
+
+def reliability_figure(prob: Tensor, real: Tensor, *, title: str) -> Figure:  # [pairs], [pairs]
+    """The reliability diagram by itself.
+
+    Args:
+        prob: predicted probabilities.
+        real: which pairs are real, bool.
+        title: what was predicted.
+    """
+    figure = Figure(figsize=(4.8, 5), layout="constrained")
+    reliability(prob, real, figure.subplots()).set_title(title, fontsize=10)
+    return figure
+
+
+def _counts_beneath(ax: Axes, found: Reliability) -> None:
+    below = ax.inset_axes((0, -0.27, 1, 0.21), sharex=ax)
+    below.bar(
+        found.start.numpy(),
+        found.count.numpy(),
+        width=found.width,
+        align="edge",
+        color=ALEATORIC,
+        edgecolor="white",
+        linewidth=0.8,
+    )
+    below.set(xlim=(0, 1), xlabel="predicted probability", ylabel="pairs")
+    below.spines[["top", "right"]].set_visible(False)
+    below.yaxis.set_major_locator(MaxNLocator(2, integer=True))
+
+
+def _new_axes(*, width: float = 5, height: float = 3.6) -> Axes:
     # A Figure of its own, not pyplot: drawing must not change a caller's current figure.
-    return Figure(figsize=(5, 3.6), layout="constrained").subplots()
+    return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
 def _finish(ax: Axes, noise: Sequence[float], *, loc: Place) -> Axes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from varigraph.links import LinkQuality
 from varigraph.quantify import Level
 
 if TYPE_CHECKING:
@@ -23,21 +24,35 @@ HEADER = (
     "aleatoric",
     "epistemic",
 )
+#: The column that is added where links are uncertain.
+LINKS = "links"
 _LEGEND = (
     "noise: variance of the features in per cent of their mean; accuracy in per cent; loss: cross "
     "entropy of the expected probabilities; NLL: equation 14, variances below 1e-6 count as 1e-6.",
     "variance = aleatoric + epistemic, mean over test nodes and classes.",
 )
+_LINKS_LEGEND = "links: the part of the aleatoric variance that uncertain links cause alone."
 _NONE = "–"
 
 
-def rows(levels: Sequence[Level]) -> list[tuple[str, ...]]:
-    """The cells of the table as text, in the order of :data:`HEADER`.
+def header(levels: Sequence[Level]) -> tuple[str, ...]:
+    """The names of the columns: :data:`HEADER`, and :data:`LINKS` where links are uncertain.
 
     Args:
         levels: what was measured and published at each level of noise.
     """
-    return [_row(level) for level in levels]
+    uncertain = any(level.scores.by_source["links"] > 0 for level in levels)
+    return (*HEADER, LINKS) if uncertain else HEADER
+
+
+def rows(levels: Sequence[Level]) -> list[tuple[str, ...]]:
+    """The cells of the table as text, in the order of :func:`header`.
+
+    Args:
+        levels: what was measured and published at each level of noise.
+    """
+    width = len(header(levels))
+    return [_row(level)[:width] for level in levels]
 
 
 def markdown(levels: Sequence[Level], *, title: str, notes: Sequence[str] = ()) -> str:
@@ -48,9 +63,11 @@ def markdown(levels: Sequence[Level], *, title: str, notes: Sequence[str] = ()) 
         title: its heading.
         notes: what a reader must know, one sentence each.
     """
-    lines = [HEADER, ("---:",) * len(HEADER), *rows(levels)]
+    names = header(levels)
+    lines = [names, ("---:",) * len(names), *rows(levels)]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    remarks = "\n".join(f"- {note}" for note in (*_LEGEND, *notes))
+    legend = (*_LEGEND, _LINKS_LEGEND) if LINKS in names else _LEGEND
+    remarks = "\n".join(f"- {note}" for note in (*legend, *notes))
     return f"# {title}\n\n{table}\n\n{remarks}\n"
 
 
@@ -65,13 +82,38 @@ def terminal(levels: Sequence[Level], *, title: str) -> Table:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=0, pad_edge=False)
-    for name in HEADER:
-        short = {"aleatoric": "alea-\ntoric", "epistemic": "epis-\ntemic"}.get(name, name)
-        table.add_column(
-            short, justify="right", no_wrap=True, style="dim" if name == "paper" else ""
-        )
+    names = header(levels)
+    short = {"aleatoric": "alea-\ntoric", "epistemic": "epis-\ntemic"}
+    if LINKS in names:
+        short["variance"] = "vari-\nance"
+    for name in names:
+        style = "dim" if name == "paper" else ""
+        table.add_column(short.get(name, name), justify="right", no_wrap=True, style=style)
     for row in rows(levels):
         table.add_row(*row)
+    return table
+
+
+def link_quality(quality: LinkQuality) -> Table:
+    """How well probabilities tell links from non-links at balanced odds, for a terminal.
+
+    Args:
+        quality: what was measured.
+    """
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415 - optional dependency
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=SIMPLE_HEAD, padding=0, pad_edge=False)
+    cells = {
+        "AUC": quality.auc,
+        "average precision": quality.average_precision,
+        "Brier": quality.brier,
+        "ECE": quality.ece,
+        "log loss": quality.log_loss,
+    }
+    for name in cells:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_row(*(f"{value:.4f}" for value in cells.values()))
     return table
 
 
@@ -89,6 +131,7 @@ def _row(level: Level) -> tuple[str, ...]:
         _printed(paper.total if paper else None),
         _variance(ours.aleatoric),
         _variance(ours.epistemic),
+        _variance(ours.by_source["links"]),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from varigraph.data import add_noise, load
+from varigraph.data import add_noise
 from varigraph.errors import OptionError
 from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
@@ -52,8 +52,7 @@ def audit_run(
     folder = Path(out) if out is not None else Path("runs") / f"{dataset.lower()}-seed{seed}"
     study = _study(folder) or Study(dataset.lower(), seed)
     options: dict[str, Any] = {name: getattr(study, name) for name in OPTIONS}
-    run(study.dataset, out=folder, root=root, progress=progress, **options)
-    graph = load(study.dataset, root=root, seed=study.seed)
+    graph = run(study.dataset, out=folder, root=root, progress=progress, **options).graph
     model = paper_network(graph, seed=study.seed)
     model.load_state_dict(files.read_weights(folder / "model.pt") or {})
     noisy = add_noise(graph, percent=noise, seed=study.seed)
@@ -62,14 +61,14 @@ def audit_run(
         noisy,
         method=method,
         samples=samples,
-        links=study.links,
+        links=study.reading,
         seed=study.seed,
         nodes=graph.test_mask,
     )
     return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
 
 
-OPTIONS = ("seed", "samples", "noise", "epochs", "links")
+OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 
 
 def _study(folder: Path) -> Study | None:

@@ -27,7 +27,9 @@ class Study:
         samples: dropout masks per prediction.
         noise: levels of noise, in per cent of the mean feature.
         epochs: passes over the training nodes.
-        links: how the probability of a link is read.
+        links: where the probabilities of links come from: a method, a file, or None where all links
+            are certain.
+        reading: how the probability of a link is read.
     """
 
     dataset: str
@@ -35,7 +37,8 @@ class Study:
     samples: int = 100
     noise: tuple[float, ...] = NOISE
     epochs: int = 50
-    links: Reading = "bernoulli"
+    links: str | None = None
+    reading: Reading = "bernoulli"
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -44,9 +47,9 @@ class Study:
             raise OptionError(f"samples is {self.samples}", "draw 0 masks or more: samples=100")
         if self.epochs < 1:
             raise OptionError(f"epochs is {self.epochs}", "train at least once: epochs=50")
-        if self.links not in get_args(Reading):
+        if self.reading not in get_args(Reading):
             raise OptionError(
-                f"links is {self.links!r}", f"choose one of {', '.join(get_args(Reading))}"
+                f"reading is {self.reading!r}", f"choose one of {', '.join(get_args(Reading))}"
             )
         if not self.noise or len(set(self.noise)) < len(self.noise):
             raise OptionError(

@@ -18,6 +18,9 @@ from torch import Tensor
 from varigraph.errors import OptionError
 
 CONFIG = "config.json"
+#: The folder within that of a run in which the probabilities of its links are computed.
+LINKS = "links"
+FOLDS = "fold-*.npz"
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -94,11 +97,11 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        held = [path for path in folder.iterdir() if path.suffix != ".tmp"]
     except OSError as error:
         raise OptionError(
             f"{folder} cannot be used: {error.strerror}", "choose another folder with --out"
         ) from error
+    held = _held(folder)
     if held and not (folder / CONFIG).is_file():
         raise OptionError(
             f"{folder} is not empty and holds no {CONFIG}, so it is not a run",
@@ -111,11 +114,48 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
     write_json(folder / CONFIG, config)
 
 
+#: What studies write, by patterns. What a folder is known by goes last.
+_OURS = (
+    *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
+    *("model.pt", "links.tsv", "quality.json", "reliability.png", FOLDS, CONFIG),
+)
+
+
+def claim_folds(folder: Path, *, fresh: bool = False) -> None:
+    """Make sure that a folder is free for the folds of links, or holds some.
+
+    Args:
+        folder: where they are written; it need not exist.
+        fresh: remove what an earlier study wrote there (and nothing else).
+
+    Raises:
+        OptionError: where the folder holds anything else.
+    """
+    held = _held(folder) if folder.exists() else []
+    if held and not list(folder.glob(FOLDS)):
+        raise OptionError(
+            f"{folder} is not empty and holds no {FOLDS}, so it has no folds of links",
+            "choose another folder with --out",
+        )
+    if fresh:
+        _clear(folder)
+
+
+def _held(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.suffix != ".tmp"]
+    except OSError as error:
+        raise OptionError(
+            f"{folder} cannot be used: {error.strerror}", "choose another folder with --out"
+        ) from error
+
+
 def _clear(folder: Path) -> None:
-    ours = (CONFIG, "model.pt", "training.json", "results.json", "table.md", "uncertainty.png")
-    # The config goes last: until then the folder is still known as a run.
-    for path in [*folder.glob("predictions-*.npz"), *(folder / name for name in reversed(ours))]:
-        path.unlink(missing_ok=True)
+    if list((folder / LINKS).glob(FOLDS)):
+        _clear(folder / LINKS)
+    for pattern in _OURS:
+        for path in folder.glob(pattern):
+            path.unlink(missing_ok=True)
 
 
 def _compare(folder: Path, config: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -12,11 +12,13 @@ from torch_geometric.data import Data
 from varigraph.data import add_noise, load
 from varigraph.moments.links import Reading
 from varigraph.prediction import predict
+from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level, score
 from varigraph.report.plots import run_figure
 from varigraph.report.tables import markdown
 from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
+from varigraph.studies.link_source import LinkSource, link_source
 from varigraph.studies.networks import PaperNetwork, paper_network
 from varigraph.studies.paper import notes, published
 from varigraph.studies.training import train
@@ -34,6 +36,7 @@ class Outcome:
         levels: scores at each level of noise, next to the paper's.
         notes: what a reader must know before comparing the two.
         reused: the files of an earlier run that were taken over.
+        graph: the data set, with ``edge_prob`` where links are uncertain.
     """
 
     title: str
@@ -41,6 +44,7 @@ class Outcome:
     levels: tuple[Level, ...]
     notes: tuple[str, ...]
     reused: tuple[str, ...]
+    graph: Data = field(repr=False, compare=False)
 
 
 def run(
@@ -51,7 +55,8 @@ def run(
     samples: int = 100,
     noise: Sequence[float] = NOISE,
     epochs: int = 50,
-    links: Reading = "bernoulli",
+    links: str | None = None,
+    reading: Reading = "bernoulli",
     root: str | Path | None = None,
     fresh: bool = False,
     progress: Progress | None = None,
@@ -68,18 +73,37 @@ def run(
         samples: dropout masks per prediction.
         noise: levels of noise, in per cent of the mean feature.
         epochs: passes over the training nodes.
-        links: how the probability of a link is read, where the graph has any.
+        links: where the probabilities of links come from: ``seal`` or ``hadamard``, see
+            :func:`varigraph.link_probabilities`, or a file that has all of them; None takes every
+            link as certain. They weigh the messages in training as well.
+        reading: how the probability of a link is read.
         root: folder that holds the data sets.
         fresh: replace an earlier run in the same folder.
         progress: called with a stage, the steps done and the number of steps.
     """
     study = Study(
-        dataset.lower(), seed, samples, tuple(float(level) for level in noise), epochs, links
+        dataset.lower(),
+        seed,
+        samples,
+        tuple(float(level) for level in noise),
+        epochs,
+        link_source(links),
+        reading,
     )
+    tell = progress or (lambda stage, done, total: None)
     graph = load(study.dataset, root=root, seed=seed)
     folder = Path(out) if out is not None else Path("runs") / f"{study.dataset}-seed{seed}"
-    files.claim(folder, study.record(), fresh=fresh)
-    pieces = _Pieces(study, graph, folder, progress or (lambda stage, done, total: None))
+    source = LinkSource.of(study.links, graph)
+    files.claim(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh)
+    graph = source.applied(
+        graph,
+        study.dataset,
+        seed=seed,
+        folder=folder / files.LINKS,
+        root=root,
+        progress=lambda fraction, what: tell("links", round(100 * fraction), 100),
+    )
+    pieces = _Pieces(study, graph, folder, tell)
     model, reused = pieces.model()
     levels = []
     for index, level in enumerate(study.noise, start=1):
@@ -88,7 +112,10 @@ def run(
         reused += again
         pieces.progress("predicting", index, len(study.noise))
     title = f"{study.dataset}, {samples} masks, seed {seed}"
-    outcome = Outcome(title, folder, tuple(levels), notes(study.dataset), tuple(reused))
+    if study.links is not None:
+        title += f", links by {Path(study.links).name}, read as {reading}"
+    remarks = (*notes(study.dataset), *([source.note] if source.note else []))
+    outcome = Outcome(title, folder, tuple(levels), remarks, tuple(reused), graph)
     _report(outcome)
     return outcome
 
@@ -130,8 +157,8 @@ class _Pieces:
             arrays = self.predict(model, noise)
             files.write_arrays(path, arrays)
         nodes = self.graph.test_mask
-        mean, aleatoric, epistemic = (torch.from_numpy(arrays[name])[nodes] for name in _PARTS)
-        scores = score(mean, aleatoric, epistemic, self.graph.y[nodes])
+        mean, *parts = (torch.from_numpy(arrays[name])[nodes] for name in ("mean", *PARTS))
+        scores = score(mean, dict(zip(PARTS, parts, strict=True)), self.graph.y[nodes])
         level = Level(noise, scores, published(self.study.dataset, noise))
         return level, [path.name] if reused else []
 
@@ -142,11 +169,12 @@ class _Pieces:
             model,
             noisy,
             method="diagonal",
-            links=self.study.links,
+            links=self.study.reading,
             samples=self.study.samples,
             seed=self.study.seed,
         )
-        tensors = {name: getattr(made, name) for name in _PARTS}
+        tensors = {name: getattr(made, name) for name in _VARIANCES}
+        tensors |= {"mean": made.mean, **made.by_source}
         tensors |= {"logits_mean": made.logits.mean, "logits_var": made.logits.var}
         tensors |= {"test_nodes": self.graph.test_mask.nonzero().flatten()}
         return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
@@ -156,11 +184,11 @@ class _Pieces:
         shape = (self.graph.num_nodes, int(self.graph.y.max()) + 1)
         return all(
             name in arrays and arrays[name].shape == shape
-            for name in (*_PARTS, "logits_mean", "logits_var")
+            for name in ("mean", *_VARIANCES, *PARTS, "logits_mean", "logits_var")
         )
 
 
-_PARTS = ("mean", "aleatoric", "epistemic")
+_VARIANCES = ("aleatoric", "epistemic")
 
 
 def _fits(model: PaperNetwork, state: dict[str, torch.Tensor]) -> bool:

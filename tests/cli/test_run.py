@@ -1,4 +1,3 @@
-import builtins
 import json
 import os
 import signal
@@ -9,9 +8,10 @@ import time
 import pytest
 from typer.testing import CliRunner
 
-from varigraph import __main__
+import varigraph as vg
 from varigraph.cli import app
 from varigraph.studies import run as study
+from varigraph.studies.link_table import link_table
 
 QUICK = ["run", "cora", "--epochs", "1", "--samples", "2"]
 
@@ -40,6 +40,7 @@ def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):
     found = json.loads(again.stdout)
     assert found["folder"] == str(folder)
     assert [level["noise"] for level in found["levels"]] == [0, 2.5, 5, 12]
+    assert {level["scores"]["by_source"]["links"] for level in found["levels"]} == {0}
     spoken = CliRunner().invoke(app, [*QUICK, "--out", str(folder)])
     assert spoken.stdout.startswith("reused from an earlier run: model.pt")
 
@@ -52,15 +53,34 @@ def test_fresh_replaces_an_earlier_run(first, folder):
     assert CliRunner().invoke(app, [*other, "--fresh"]).exit_code == 0
 
 
+def test_links_of_a_file_get_their_column_and_their_share(tmp_path):
+    graph = vg.load("cora")
+    graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
+    path = tmp_path / "made-up.tsv"
+    path.write_text(link_table(graph, title="made up"))
+    command = [*QUICK, "--links", str(path), "--out", str(tmp_path / "run")]
+    printed = CliRunner().invoke(app, command)
+    assert printed.exit_code == 0, printed.output
+    lines = printed.stdout.splitlines()
+    assert lines[0].rstrip().endswith("links by made-up.tsv, read as bernoulli")
+    assert any(line.split()[-1:] == ["links"] for line in lines)
+    found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert all(level["scores"]["by_source"]["links"] > 1e-6 for level in found["levels"])
+
+
 @pytest.mark.parametrize(
-    "mistake", [["coral"], ["--samples", "-1"], ["--epochs", "0"], ["--links", "maybe"]]
+    "mistake",
+    [
+        ["coral"],
+        ["--samples", "-1"],
+        ["--epochs", "0"],
+        ["--links", "maybe"],
+        ["--reading", "maybe"],
+    ],
 )
-def test_mistakes_are_explained_without_a_traceback(mistake, tmp_path):
-    result = CliRunner().invoke(app, ["run", *mistake, "--out", str(tmp_path / "run")])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
-    assert "remedy: " in result.stderr
-    assert "Traceback" not in result.output
+def test_mistakes_are_explained_without_a_traceback(explained, mistake, tmp_path):
+    explained("run", *mistake, "--out", tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_ctrl_c_exits_with_130_and_says_what_is_kept(monkeypatch):
@@ -88,27 +108,3 @@ def test_a_real_ctrl_c_leaves_no_half_written_file(tmp_path):
     assert "kept" in said
     assert "Traceback" not in said
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["config.json"]
-
-
-def test_version_and_help():
-    version = CliRunner().invoke(app, ["--version"])
-    assert version.exit_code == 0
-    assert version.stdout.startswith("varigraph ")
-    usage = CliRunner().invoke(app, ["run", "--help"])
-    assert "Example: varigraph run cora" in usage.stdout
-    assert "--fresh" in usage.stdout
-
-
-@pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_what_is_not_installed_is_named(monkeypatch, capsys, missing):
-    real = builtins.__import__
-
-    def absent(name, *args, **options):
-        if name == "varigraph.cli":
-            raise ModuleNotFoundError(name=missing)
-        return real(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
-    with pytest.raises(SystemExit, match="2"):
-        __main__.main()
-    assert 'pip install "varigraph[cli]"' in capsys.readouterr().err

@@ -1,0 +1,73 @@
+"""``varigraph run``: the paper's experiment."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+
+from varigraph.cli.mistakes import explained
+from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
+from varigraph.cli.progress import progress_bars
+from varigraph.moments.links import Reading
+from varigraph.report.tables import terminal
+from varigraph.studies import run as studies
+
+
+def run(
+    dataset: Dataset = "cora",
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write.", show_default="runs/DATASET-seedSEED")
+    ] = None,
+    seed: Seed = 0,
+    samples: Annotated[int, typer.Option(help="Dropout masks per prediction.")] = 100,
+    epochs: Annotated[int, typer.Option(help="Passes over the training nodes.")] = 50,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            help="Take links as uncertain: probabilities by seal or hadamard, or from a file.",
+            show_default="all links are certain",
+        ),
+    ] = None,
+    reading: Annotated[
+        str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
+    ] = "bernoulli",
+    root: Root = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Train the paper's network, add noise to the features, predict with error bars.
+
+    A run that was broken off goes on where it stopped.
+    """
+    with explained(), progress_bars() as progress:
+        outcome = studies.run(
+            dataset,
+            out=out,
+            seed=seed,
+            samples=samples,
+            epochs=epochs,
+            links=links,
+            reading=cast(Reading, reading),  # checked where all options are
+            root=root,
+            fresh=fresh,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
+    else:
+        _print(outcome)
+
+
+def _print(outcome: studies.Outcome) -> None:
+    stdout = Console(highlight=False)
+    if outcome.reused:
+        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
+    stdout.print(terminal(outcome.levels, title=outcome.title))
+    for note in outcome.notes:
+        stdout.print(note, soft_wrap=True)
+    stdout.print(str(outcome.folder), soft_wrap=True)
