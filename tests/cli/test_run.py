@@ -13,6 +13,11 @@ from varigraph.cli import app
 from varigraph.studies import run as study
 from varigraph.studies.link_table import link_table
 
+#: Shells start background jobs with the signal ignored, and children inherit that.
+LISTENING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from varigraph.__main__ import main; main()"
+)
 QUICK = ["run", "cora", "--epochs", "1", "--samples", "2"]
 
 
@@ -96,7 +101,8 @@ def test_ctrl_c_exits_with_130_and_says_what_is_kept(monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 def test_a_real_ctrl_c_leaves_no_half_written_file(tmp_path):
-    command = [sys.executable, "-m", "varigraph", "run", "cora", "--out", str(tmp_path / "run")]
+    arguments = ["run", "cora", "--out", str(tmp_path / "run")]
+    command = [sys.executable, "-c", LISTENING, *arguments]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not (tmp_path / "run" / "config.json").exists() and time.monotonic() < deadline:
