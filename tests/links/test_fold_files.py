@@ -80,6 +80,14 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["fold-1.npz"]
 
 
+def test_what_a_killed_process_left_half_written_is_passed_over(tmp_path):
+    (tmp_path / ".fold-1.npz.123.tmp").write_bytes(b"half of")
+    files = FoldFiles(tmp_path, SETTINGS)
+    assert files.read(0) is None
+    files.write(0, FOLD)
+    assert same(files.read(0), FOLD)
+
+
 def test_a_file_in_place_of_the_folder_is_explained(tmp_path):
     (tmp_path / "taken").write_text("")
     with pytest.raises(OptionError, match="cannot be used"):

@@ -57,7 +57,10 @@ def test_more_non_links_to_learn_from_as_far_as_there_are_any(contrast, spare):
     links = link_pairs(random_graph(100, 100), nodes=100)
     parts = divided(links, folds=5, contrast=contrast)
     assert parts.spare.size(1) == spare
-    fold = parts[0]
+    fold, plain = parts[0], divided(links, folds=5)[0]
+    assert torch.equal(fold.scored.pairs, plain.scored.pairs)
+    assert torch.equal(fold.held.pairs, plain.held.pairs)
+    assert torch.equal(fold.structure, plain.structure)
     assert int((~fold.train.real).sum()) == 72 + parts.spare.size(1)
     assert int((~fold.scored.real).sum()) == int(fold.scored.real.sum()) == 20
 

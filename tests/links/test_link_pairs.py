@@ -20,6 +20,10 @@ def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def drawn(links, count, draw):
+    return non_links(links.pairs, nodes=links.nodes, count=count, generator=draw)
+
+
 def test_every_pair_has_a_number_of_its_own_without_gaps():
     pairs = torch.tensor(list(combinations(range(40), 2))).t()
     numbers = pair_numbers(pairs)
@@ -60,7 +64,7 @@ def test_non_links_are_distinct_and_never_linked(nodes, density, share, seed):
     edges = torch.tensor(list(graph.edges), dtype=torch.long).reshape(-1, 2).t()
     links = link_pairs(edges, nodes=nodes)
     count = int(share * (links.possible - len(links)))
-    pairs = non_links(links, count, generator(seed))
+    pairs = drawn(links, count, generator(seed))
     assert pairs.shape == (2, count)
     assert len(as_set(pairs)) == count
     assert as_set(pairs) <= as_set(torch.tensor(list(nx.non_edges(graph))).reshape(-1, 2).t())
@@ -71,10 +75,10 @@ def test_all_non_links_are_equally_likely(count):
     graph = nx.path_graph(10)
     links = link_pairs(torch.tensor(list(graph.edges)).t(), nodes=10)
     draw = generator(1)
-    drawn = torch.cat([non_links(links, count, draw) for _ in range(7200 // count)], dim=1)
-    counts = torch.bincount(pair_numbers(drawn), minlength=45)
+    found = torch.cat([drawn(links, count, draw) for _ in range(7200 // count)], dim=1)
+    counts = torch.bincount(pair_numbers(found), minlength=45)
     counts = counts[pair_numbers(torch.tensor(list(nx.non_edges(graph))).t())]
-    assert counts.sum() == drawn.size(1)
+    assert counts.sum() == found.size(1)
     # Ten of 36 without replacement scatter less than independent draws, so the test is on one side.
     assert chisquare(counts.numpy()).pvalue > 1e-4
 
@@ -82,7 +86,7 @@ def test_all_non_links_are_equally_likely(count):
 def test_order_says_nothing_about_the_pair():
     """Folds take the first, the second, ... of the pairs, so these must be alike."""
     links = link_pairs(torch.tensor([[0], [1]]), nodes=10_000)
-    numbers = pair_numbers(non_links(links, 4000, generator(3))).double()
+    numbers = pair_numbers(drawn(links, 4000, generator(3))).double()
     rank = torch.arange(4000.0, dtype=torch.double)
     correlation = torch.corrcoef(torch.stack([numbers, rank]))[0, 1]
     assert abs(correlation) < 4.5 / 4000**0.5
@@ -91,6 +95,6 @@ def test_order_says_nothing_about_the_pair():
 def test_too_few_non_links_are_explained():
     links = link_pairs(torch.tensor([[0, 0, 1], [1, 2, 2]]), nodes=3)
     with pytest.raises(GraphError) as caught:
-        non_links(links, 1, generator())
+        drawn(links, 1, generator())
     assert "3 of 3 pairs are linked" in caught.value.problem
     assert "fewer than half" in caught.value.remedy

@@ -61,7 +61,7 @@ def doubtful(cora):
     graph = Data(x=cora.x, edge_index=edges)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(methods.RECIPES, "hadamard", recipe("Quick", contrast=5))
-        judged = likely(graph, folds=2)
+        judged = likely(graph, folds=5)
     return judged, torch.arange(edges.size(1)) >= cora.num_edges
 
 
@@ -73,9 +73,10 @@ def test_made_up_links_are_told_from_real_ones(doubtful):
 
 def test_probabilities_come_true_on_cora(doubtful):
     quality = doubtful[0].link_quality
-    assert quality.auc > 0.82  # half of the links to learn from, a twentieth of them made up
-    assert quality.ece < 0.03
-    assert quality.brier < 0.18
+    # Half the usual steps, and a twentieth of the links made up: on Cora itself both are better.
+    assert quality.auc > 0.88
+    assert quality.ece < 0.035
+    assert quality.brier < 0.15
 
 
 def test_both_directions_carry_the_same_number(doubtful):

@@ -104,7 +104,8 @@ def divided(links: LinkPairs, *, folds: int, contrast: int = 1, seed: int = 0) -
     Args:
         links: the links of the graph.
         folds: how many parts.
-        contrast: non-links to learn from for each link, as far as the graph has them.
+        contrast: non-links to learn from for each link, as far as the graph has them. It makes
+            no difference to the pairs that are judged.
         seed: of the division and of the non-links.
 
     Raises:
@@ -119,13 +120,14 @@ def divided(links: LinkPairs, *, folds: int, contrast: int = 1, seed: int = 0) -
             else f"give a graph with at least {2 * LEAST} links",
         )
     generator = torch.Generator().manual_seed(seed)
-    free = links.possible - count
-    others = non_links(links, max(count, min(contrast * count, free)), generator)
     place = [torch.randperm(count, generator=generator) % folds for _ in range(2)]
+    others = non_links(links.pairs, nodes=links.nodes, count=count, generator=generator)
+    known = torch.cat([links.pairs, others], dim=1)
+    more = min((contrast - 1) * count, links.possible - known.size(1))
     return Folds(
         links=links.pairs,
-        others=others[:, :count],
-        spare=others[:, count:],
+        others=others,
+        spare=non_links(known, nodes=links.nodes, count=more, generator=generator),
         fold_of_link=place[0].to(others.device),
         fold_of_other=place[1].to(others.device),
         count=folds,

@@ -73,25 +73,36 @@ def numbered_pairs(numbers: Tensor) -> Tensor:  # [pairs] -> [2, pairs]
 
 
 def non_links(
-    links: LinkPairs, count: int, generator: torch.Generator
+    taken: Tensor,  # [2, taken]
+    *,
+    nodes: int,
+    count: int,
+    generator: torch.Generator,
 ) -> Tensor:  # -> [2, count], in random order
-    """Different pairs, drawn uniformly from all that are no links.
+    """Different pairs, drawn uniformly from all that are not taken.
+
+    Args:
+        taken: the links, and whatever else must not be drawn; each pair once.
+        nodes: how many nodes there are.
+        count: how many pairs to draw.
+        generator: draws them.
 
     Raises:
         GraphError: if there are not that many.
     """
-    free = links.possible - len(links)
+    possible = nodes * (nodes - 1) // 2
+    free = possible - taken.size(1)
     if count > free:
         raise GraphError(
             f"{count} non-links are needed to compare with, but the graph has {free}: "
-            f"{len(links)} of {links.possible} pairs are linked",
+            f"{taken.size(1)} of {possible} pairs are linked",
             "give a graph in which fewer than half of the pairs are linked",
         )
     ranks = _distinct(free, count, generator)
-    taken = pair_numbers(links.pairs).sort().values.cpu()
-    # Before the r-th non-link stand those links that have at most r non-links before them.
-    before = torch.searchsorted(taken - torch.arange(len(taken)), ranks, right=True)
-    return numbered_pairs(ranks + before).to(links.pairs.device)
+    numbers = pair_numbers(taken).sort().values.cpu()
+    # Before the r-th free pair stand those taken that have at most r free ones before them.
+    before = torch.searchsorted(numbers - torch.arange(len(numbers)), ranks, right=True)
+    return numbered_pairs(ranks + before).to(taken.device)
 
 
 def _distinct(below: int, count: int, generator: torch.Generator) -> Tensor:  # -> [count]

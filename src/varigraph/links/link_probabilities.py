@@ -70,6 +70,7 @@ def link_probabilities(
 
     Raises:
         GraphError: if the graph cannot be right, or has too few links or non-links.
+        ModelError: if the training gives no numbers.
         OptionError: if an option makes no sense, or the folder belongs to other settings.
 
     Example:
