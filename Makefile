@@ -9,8 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
 
+# One thread: on tensors this small more of them only wait for each other.
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
