@@ -11,10 +11,13 @@ PACKAGE = Path(__file__).parents[1] / "src" / "varigraph"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
+    "metrics",
     "data",
     "links",
     "moments",
     "prediction",
+    "training",
+    "baselines",
     "quantify",
     "report",
     "studies",

@@ -10,7 +10,7 @@ from varigraph.links import link_probabilities
 from varigraph.moments import Gaussian, implements
 from varigraph.prediction import Prediction, predict
 from varigraph.quantify import Attribution, Audit, attribute, audit
-from varigraph.studies import paper_network, train
+from varigraph.training import paper_network, train
 
 __version__ = "0.1.0"
 

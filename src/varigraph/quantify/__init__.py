@@ -1,4 +1,4 @@
-"""Step 4: how good a prediction is, and how honest its variance."""
+"""How good a prediction is, and how honest its variance."""
 
 from varigraph.quantify.attribute import attribute
 from varigraph.quantify.attribution import Attribution

@@ -1,1 +1,1 @@
-"""Step 5: tables and figures. Only ``varigraph.report.plots`` needs matplotlib."""
+"""Tables and figures. Only ``varigraph.report.plots`` needs matplotlib."""

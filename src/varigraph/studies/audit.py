@@ -13,8 +13,8 @@ from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
 from varigraph.studies import folder as files
 from varigraph.studies.config import Study
-from varigraph.studies.networks import paper_network
 from varigraph.studies.run import Progress, run
+from varigraph.training.networks import paper_network
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from varigraph.report.tables import markdown
 from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
 from varigraph.studies.link_source import LinkSource, link_source
-from varigraph.studies.networks import PaperNetwork, paper_network
 from varigraph.studies.paper import notes, published
-from varigraph.studies.training import train
+from varigraph.training.networks import PaperNetwork, paper_network
+from varigraph.training.train import train
 
 Progress = Callable[[str, int, int], None]
 

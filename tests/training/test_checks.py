@@ -5,8 +5,8 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from varigraph.errors import GraphError, ModelError
-from varigraph.studies import paper_network
-from varigraph.studies.checks import check_trainable
+from varigraph.training import paper_network
+from varigraph.training.checks import check_trainable
 
 
 def changed(graph, **values):

@@ -17,8 +17,8 @@ from torch_geometric.nn import MessagePassing
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
-from varigraph.studies.checks import check_trainable
-from varigraph.studies.sampling import Flow, NeighbourSampler
+from varigraph.training.checks import check_trainable
+from varigraph.training.sampling import Flow, NeighbourSampler
 
 Progress = Callable[[int, int, float], None]
 

@@ -3,7 +3,7 @@ import torch
 from torch_geometric.data import Data
 
 from varigraph.errors import GraphError, OptionError
-from varigraph.studies import paper_network
+from varigraph.training import paper_network
 
 GRAPH = Data(
     x=torch.rand(6, 4), edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]), y=torch.arange(6) % 3

@@ -8,8 +8,8 @@ from torch_geometric.nn import APPNP, GAT, GCN, SAGEConv
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
-from varigraph.studies import paper_network, train
-from varigraph.studies.training import _fanouts
+from varigraph.training import paper_network, train
+from varigraph.training.train import _fanouts
 
 
 def validation_loss(model, graph):

@@ -1,0 +1,1 @@
+"""Other people's methods, each giving a Prediction, so that every metric applies."""

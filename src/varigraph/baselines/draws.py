@@ -1,0 +1,64 @@
+"""A prediction from draws: the mean of what they say, and how far they scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from varigraph.errors import OptionError
+from varigraph.moments import Gaussian
+from varigraph.prediction import Prediction
+from varigraph.prediction.prediction import PARTS
+
+
+def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [nodes, classes]
+    r"""What draws of the logits say together; all variance counts as due to the weights.
+
+    .. math::
+        \bar y = \frac1T \sum_t \operatorname{softmax}(z_t), \qquad
+        v = \frac1T \sum_t \left(\operatorname{softmax}(z_t) - \bar y\right)^2
+
+    One draw is held at a time, in double precision.
+
+    Args:
+        draws: logits of all nodes, once for every draw of the weights (or of the graph).
+        method: what drew them; it becomes ``Prediction.method``.
+
+    Example:
+        >>> draws = [torch.tensor([[0.0, 9.0]]), torch.tensor([[9.0, 0.0]])]
+        >>> pred = from_draws(draws, method="ensemble")
+        >>> [round(value, 3) for value in (*pred.mean[0].tolist(), pred.total[0, 0].item())]
+        [0.5, 0.5, 0.25]
+    """
+    logits, classes, count, dtype = _Running(), _Running(), 0, torch.float64
+    for draw in draws:
+        count, dtype = count + 1, draw.dtype
+        logits.add(draw.detach().double(), count)
+        classes.add(draw.detach().double().softmax(dim=-1), count)
+    if not count:
+        raise OptionError("there are no draws", "draw at least once: samples=100")
+    var = (classes.squares / count).to(dtype)
+    return Prediction(
+        mean=classes.mean.to(dtype),
+        by_source={part: var if part == "weights" else torch.zeros_like(var) for part in PARTS},
+        logits=Gaussian(logits.mean.to(dtype), (logits.squares / count).to(dtype)),
+        method=method,
+        samples=count,
+    )
+
+
+class _Running:
+    """Mean and sum of squared deviations of a growing number of draws (Welford)."""
+
+    mean: Tensor
+    squares: Tensor
+
+    def add(self, draw: Tensor, count: int) -> None:
+        if count == 1:
+            self.mean, self.squares = draw.clone(), torch.zeros_like(draw)
+            return
+        step = draw - self.mean
+        self.mean = self.mean + step / count
+        self.squares = self.squares + step * (draw - self.mean)
