@@ -3,9 +3,11 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
+from torch_geometric.data import Data
 from torch_geometric.nn import APPNP, GAT, GCN, SAGEConv
 
-from varigraph.errors import ModelError, OptionError
+from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
 from varigraph.training import paper_network, train
@@ -97,3 +99,76 @@ def test_mistakes_are_explained(graph):
         train(SAGEConv(6, 1), graph, epochs=1)
     with pytest.raises(ModelError, match="both directions"):
         train(nn.ModuleList([SAGEConv(6, 2), SAGEConv(6, 2, flow="target_to_source")]), graph)
+
+
+def one_good_feature_that_noise_will_blur():
+    """Feature 0 tells the class, but will be blurred; features 1 to 4 tell less, but stay."""
+    draw = torch.Generator().manual_seed(5)
+    y = torch.arange(300) % 2
+    sign = 2.0 * y[:, None] - 1
+    x = sign + torch.tensor([0.1, 2, 2, 2, 2]) * torch.randn(300, 5, generator=draw)
+    part = torch.arange(300) % 5
+    return Data(
+        x=x,
+        edge_index=torch.randint(300, (2, 600), generator=draw),
+        x_var=torch.tensor([25.0, 0, 0, 0, 0]),
+        y=y,
+        train_mask=part < 3,
+        val_mask=part == 3,
+        test_mask=part == 4,
+    )
+
+
+@pytest.mark.parametrize("noise", ["propagate", "inject"])
+@pytest.mark.parametrize("batch_size", [None, 60])
+def test_a_network_that_knows_the_noise_is_hurt_less_by_it(noise, batch_size):
+    graph = one_good_feature_that_noise_will_blur()
+    draw = torch.Generator().manual_seed(6)
+    seen = graph.x + graph.x_var.sqrt() * torch.randn(20, 300, 5, generator=draw)
+    losses = {}
+    for known in (None, noise):
+        model = paper_network(graph)
+        train(model, graph, noise=known, batch_size=batch_size, epochs=60, learning_rate=0.02)
+        with torch.no_grad():
+            logits = model(seen, graph.edge_index)[:, graph.test_mask].flatten(0, 1)
+        losses[known] = F.cross_entropy(logits, graph.y[graph.test_mask].repeat(20)).item()
+    assert losses[noise] < 0.65
+    assert losses[None] > 1
+
+
+@pytest.mark.parametrize("noise", ["propagate", "inject"])
+def test_noise_of_variance_0_changes_nothing(graph, noise):
+    plain, known = paper_network(graph), paper_network(graph)
+    train(plain, graph, epochs=2)
+    graph.x_var = torch.zeros(())
+    train(known, graph, epochs=2, noise=noise)
+    for one, other in zip(plain.parameters(), known.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("noise", [None, "propagate", "inject"])
+@pytest.mark.parametrize("batch_size", [None, 16])
+def test_labels_of_test_nodes_are_never_read(graph, noise, batch_size):
+    graph.x_var = torch.tensor(0.1)
+    trained = []
+    for labels in (graph.y, torch.where(graph.test_mask, 1 - graph.y, graph.y)):
+        graph.y = labels
+        model = paper_network(graph)
+        train(model, graph, noise=noise, batch_size=batch_size, epochs=3)
+        trained.append(model.state_dict())
+    assert all(torch.equal(trained[0][name], trained[1][name]) for name in trained[0])
+
+
+def test_patience_ends_the_training(graph):
+    model = paper_network(graph)
+    history = train(model, graph, epochs=200, batch_size=None, learning_rate=0.05, patience=3)
+    assert len(history.loss) == history.best_epoch + 3 < 200
+
+
+def test_noise_that_nobody_stated_is_refused(graph):
+    with pytest.raises(GraphError, match="does not say how noisy"):
+        train(paper_network(graph), graph, noise="inject")
+    with pytest.raises(OptionError, match="noise='guess'"):
+        train(paper_network(graph), graph, noise="guess")
+    with pytest.raises(OptionError, match="patience=0"):
+        train(paper_network(graph), graph, patience=0)

@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 import torch
+from torch import Tensor
 
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current, recorded
@@ -28,12 +29,21 @@ def elementwise(rule: Activation) -> Activation:
         tape = current().tape
         if tape is None:
             return rule(x, *args, **kwargs)
+        learning = torch.is_grad_enabled()
         with torch.enable_grad():
-            mean, var = x.mean.detach().requires_grad_(), x.var.detach().requires_grad_()
+            mean, var = (_started(value, learning) for value in (x.mean, x.var))
             out = rule(Gaussian(mean, var), *args, **kwargs)
-            slope, half = torch.autograd.grad(out.mean.sum(), (mean, var))
-        out = Gaussian(out.mean.detach(), out.var.detach())
+            slope, half = torch.autograd.grad(out.mean.sum(), (mean, var), create_graph=learning)
+        if not learning:
+            out = Gaussian(out.mean.detach(), out.var.detach())
         tape.bends.append(Bend(out, x, 2 * half.nan_to_num(0.0)))  # sqrt has no slope at 0
         return recorded(out, (x, Scale(slope)))
 
     return cast(Activation, taped)
+
+
+def _started(value: Tensor, learning: bool) -> Tensor:
+    """A value to differentiate by; in training it stays tied to the weights that made it."""
+    if learning and value.requires_grad:
+        return value.clone()
+    return value.detach().requires_grad_()

@@ -62,16 +62,29 @@ def linearised(question: Question, *, exact: bool = True) -> Linearised:
         exact: keep the variance due to the features exact while values are linear in them; else
             all numbers count as independent, as in the diagonal method.
     """
-    tape, masked = Tape(), "weights" in question.sources and question.samples > 0
-    x = Affine.features(question.x, question.memory) if exact else question.x
+    found = one_pass(question, exact=exact)
+    if question.masked and not found.tape.drops:
+        warnings.warn(NO_DROPOUT, stacklevel=6)
+    return found
+
+
+def one_pass(question: Question, *, exact: bool = True) -> Linearised:
+    """The same without a word about networks that have no dropout.
+
+    Args:
+        question: what is asked; asked again, its neighbourhoods are not prepared anew.
+        exact: as in :func:`linearised`.
+    """
+    tape, masked = Tape(), question.masked
+    x = question.linear_features if exact else question.x
     tape.record(x)
-    propagation = Propagation(question.links, ClosedFormDropout(tape), tape=tape)
+    propagation = Propagation(
+        question.links, ClosedFormDropout(tape), prepared=question.prepared, tape=tape
+    )
     with converted(question.model, dropout_on=masked), ExitStack() as stack:
         if question.dropout is not None and masked:
             stack.enter_context(injected(question.model, question.dropout))
         with no_randomness_but_dropout(x.mean.device), propagating(propagation):
             out: Any = question.run(StandIn(x))
     check_output(answer_of(out), question.task)
-    if masked and not tape.drops:
-        warnings.warn(NO_DROPOUT, stacklevel=6)
     return Linearised(answer_of(out), tape)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
+from varigraph.moments.affine import Affine, InputNoise
 from varigraph.prediction.prediction import Task
 
 Source = Literal["features", "links", "weights"]
@@ -54,6 +55,7 @@ class Question:
     dropout: float | None = None
     draws: int = 0
     weights: Weights | None = None
+    prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def noisy(self) -> bool:
@@ -63,6 +65,21 @@ class Question:
             if var.stride(axis) == 0:  # expanded: all the same
                 var = var.narrow(axis, 0, 1)
         return bool(var.any())
+
+    @property
+    def masked(self) -> bool:
+        """Whether dropout is considered."""
+        return "weights" in self.sources and self.samples > 0
+
+    @property
+    def linear_features(self) -> Affine:
+        """The features as values that are linear in their own noise."""
+        x = self.x
+        return Affine(x.mean, self._noise, {(): None}, torch.zeros_like(x.mean))
+
+    @cached_property
+    def _noise(self) -> InputNoise:
+        return InputNoise.of(self.x.var, self.memory)
 
     def only(self, *sources: Source) -> Question:
         """The same question about fewer sources; the others are held at their means."""

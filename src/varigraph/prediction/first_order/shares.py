@@ -29,7 +29,8 @@ class NoiseRoot:
 
     Args:
         leaves: the values at which the network stops being linear in the features.
-        gains: B of each value, ``[features, features]``, from a sample of the nodes.
+        gains: B of each value, ``[features, features]``, from a sample of the nodes; none where
+            the whole root is wanted.
     """
 
     leaves: tuple[Affine, ...]
@@ -46,18 +47,32 @@ class NoiseRoot:
             gains[id(leaf)] = gains[id(leaf)] + flat.T @ flat
         return cls(tuple(leaves.values()), tuple(gains.values()))
 
+    @classmethod
+    def whole(cls, responses: Responses) -> NoiseRoot:
+        """A root that leaves nothing out and that the weights can be learned through."""
+        leaves = {id(leaf): leaf for leaf, _ in responses.boundary}
+        return cls(tuple(leaves.values()), ())
+
     @cached_property
     def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
         """The rows of the root that belong to each value and path."""
-        noise, keys, maps, blocks = self.noise, [], [], []
-        for leaf, gain in zip(self.leaves, self.gains, strict=True):
-            for path, term in leaf.maps.items():
-                keys.append((id(leaf), path))
-                maps.append(term)
-                blocks.append(float(noise.overlap(path, path).mean()) * gain)
-        scaled = torch.cat(maps).double() * noise.feature.double().sqrt()
-        root = _narrow(scaled @ scaled.T, torch.block_diag(*blocks)).to(maps[0].dtype)
-        return dict(zip(keys, root.split([len(term) for term in maps]), strict=True))
+        rows = {(id(leaf), path): term for leaf in self.leaves for path, term in leaf.maps.items()}
+        maps = torch.cat(list(rows.values()))
+        scaled = maps.double() * self.noise.feature.double().sqrt()
+        gamma = scaled @ scaled.T
+        root = (_narrow(gamma, self._gain) if self.gains else _lower(gamma)).to(maps.dtype)
+        return dict(zip(rows, root.split([len(term) for term in rows.values()]), strict=True))
+
+    @property
+    def _gain(self) -> Tensor:
+        """B of all values and paths, block by block."""
+        blocks = [
+            float(self.noise.overlap(path, path).mean()) * gain
+            for leaf, gain in zip(self.leaves, self.gains, strict=True)
+            for path in leaf.maps
+        ]
+        gain: Tensor = torch.block_diag(*blocks)
+        return gain
 
     @property
     def noise(self) -> InputNoise:
@@ -79,6 +94,13 @@ def _narrow(gamma: Tensor, gain: Tensor) -> Tensor:  # [n, n], [n, n] -> [n, ran
     rank = int((seen.cumsum(0) < (1 - LEFT_OUT) * seen.sum()).sum()) + 1
     narrow: Tensor = root @ turn[:, :rank]
     return narrow
+
+
+def _lower(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
+    r"""R with :math:`R R' = \Gamma`, which moves steadily with it: eigenvectors would not."""
+    ridge = LEFT_OUT**2 * gamma.diagonal().mean() + torch.finfo(gamma.dtype).tiny
+    root: Tensor = torch.linalg.cholesky(gamma + ridge * torch.eye(len(gamma)).to(gamma))
+    return root
 
 
 def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
@@ -110,5 +132,5 @@ def from_masks(responses: Responses, drops: list[Drop], added: list[Tensor]) -> 
 
 def weighted_gram(pairs: Pairs, variance: Tensor) -> Tensor:  # [nodes, features]
     r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'`."""
-    root = variance.clamp_min(0).sqrt()[pairs.column][:, None]
-    return pairs.with_values(pairs.values * root).gram()
+    scaled = pairs.values * variance.clamp_min(0)[pairs.column][:, None]
+    return pairs.sum_rows(scaled @ pairs.values.mT)

@@ -1,0 +1,105 @@
+"""One epoch after the other: the steps of the optimiser and the look at validation nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from varigraph.training.batch import Batch
+from varigraph.training.losses import cost_of_noise, cross_entropy
+from varigraph.training.propagated import Propagation
+from varigraph.training.sampling import NeighbourSampler
+
+Noise = Literal["propagate", "inject"]
+#: Draws of the noise under which validation nodes are judged, the same in every epoch.
+VALIDATION_DRAWS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Lesson:
+    """What stays the same from epoch to epoch.
+
+    Args:
+        model: the network to train.
+        graph: what it learns from.
+        optimiser: of the network's weights.
+        generator: draws batches, neighbours and noise.
+        noise: how the noise of the features enters; None where it does not.
+        sampler: draws neighbourhoods; None where every step sees the whole graph.
+        batch_size: training nodes per step, with a sampler.
+    """
+
+    model: nn.Module
+    graph: Data
+    optimiser: torch.optim.Optimizer
+    generator: torch.Generator
+    noise: Noise | None = None
+    sampler: NeighbourSampler | None = None
+    batch_size: int = 50
+
+    def epoch(self) -> float:
+        """One pass over the training nodes; their mean loss."""
+        self.model.train()
+        total, count = 0.0, 0
+        for batch, nodes, labels in self._batches():
+            loss = self._loss(batch, nodes, labels)
+            self.optimiser.zero_grad()
+            loss.backward()
+            self.optimiser.step()
+            total, count = total + loss.item() * len(nodes), count + len(nodes)
+        return total / count
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        """Loss with full neighbourhoods; leaves the network in evaluation mode."""
+        self.model.eval()
+        mask = self.graph.val_mask
+        losses = [
+            cross_entropy(self.whole.logits(self.model, x)[mask], self.graph.y[mask])
+            for x in self._validation_features
+        ]
+        return torch.stack(losses).mean().item()
+
+    def _batches(self) -> Iterator[tuple[Batch, Tensor, Tensor]]:
+        """Batches, the nodes in each to learn from, and their labels."""
+        seeds = self.graph.train_mask.nonzero().flatten()
+        order = torch.randperm(len(seeds), generator=self.generator).to(seeds.device)
+        if self.sampler is None:
+            yield self.whole, seeds[order], self.graph.y[seeds[order]]
+            return
+        for some in seeds[order].split(self.batch_size):
+            piece = self.sampler.sample(some, self.generator)
+            first = torch.arange(len(some), device=some.device)
+            yield self.whole.part(piece), first, self.graph.y[some]
+
+    def _loss(self, batch: Batch, nodes: Tensor, labels: Tensor) -> Tensor:
+        if self.noise == "propagate":
+            known = batch is self.whole
+            propagation = self._propagation if known else Propagation(self.model, batch)
+            found = propagation.moments(nodes)
+            cost = cost_of_noise(found.mean[found.rows], found.covariance)
+            return cross_entropy(found.mean[nodes], labels) + cost
+        x = batch.drawn(self.generator) if self.noise == "inject" else batch.x
+        return cross_entropy(batch.logits(self.model, x)[nodes], labels)
+
+    @cached_property
+    def whole(self) -> Batch:
+        """The whole graph."""
+        return Batch.of(self.graph)
+
+    @cached_property
+    def _propagation(self) -> Propagation:
+        return Propagation(self.model, self.whole)
+
+    @cached_property
+    def _validation_features(self) -> list[Tensor]:
+        if self.noise is None:
+            return [self.whole.x]
+        generator = torch.Generator().manual_seed(0)
+        return [self.whole.drawn(generator) for _ in range(VALIDATION_DRAWS)]
