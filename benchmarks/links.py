@@ -28,7 +28,7 @@ from varigraph.links.heuristics import adamic_adar, common_neighbours
 from varigraph.links.judgement import judged
 from varigraph.links.link_pairs import link_pairs
 from varigraph.links.methods import RECIPES
-from varigraph.links.quality import auc, average_precision, ece
+from varigraph.metrics import auroc, average_precision, binary_ece
 
 HEAD = """\
 | data | judged | method | seed | AUC | average precision | ECE | seconds | processor seconds |
@@ -41,7 +41,7 @@ def tenth(graph: Data, methods: list[str], seed: int) -> Iterator[str]:
     for floor in (common_neighbours, adamic_adar):
         score = floor(fold.scored.pairs, fold.structure, nodes=graph.num_nodes)
         real = fold.scored.real
-        ranking = f"{auc(score, real):.4f} | {average_precision(score, real):.4f}"
+        ranking = f"{auroc(score, real):.4f} | {average_precision(score, real):.4f}"
         yield f"a tenth | {floor.__name__.replace('_', ' ')} | {seed} | {ranking} | | | |"
     for method in methods:
         recipe = RECIPES[method]
@@ -74,7 +74,9 @@ class Watch:
 def measured(links: Tensor, others: Tensor) -> str:
     prob = torch.cat([links, others])
     real = torch.arange(len(prob)) < len(links)
-    return " | ".join(f"{measure(prob, real):.4f}" for measure in (auc, average_precision, ece))
+    return " | ".join(
+        f"{measure(prob, real):.4f}" for measure in (auroc, average_precision, binary_ece)
+    )
 
 
 def main() -> None:

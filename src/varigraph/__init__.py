@@ -3,7 +3,7 @@
 The public names, in the order of the story: a graph and its noise, a network, its prediction.
 """
 
-from varigraph import errors
+from varigraph import errors, metrics
 from varigraph.data import add_noise, load, read_links
 from varigraph.errors import VarigraphError
 from varigraph.links import link_probabilities
@@ -27,6 +27,7 @@ __all__ = [
     "implements",
     "link_probabilities",
     "load",
+    "metrics",
     "paper_network",
     "predict",
     "read_links",

@@ -5,7 +5,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from varigraph.links.calibration import Isotonic, Scaled, calibration, isotonic, scaled
-from varigraph.links.quality import ece, log_loss
+from varigraph.metrics import binary_ece, log_loss
 
 
 def drawn(pairs=600, *, bend=lambda s: s, seed=0):
@@ -114,8 +114,8 @@ def test_the_way_that_fits_is_chosen(bend, way):
 def test_afterwards_probabilities_come_true(bend):
     curve = calibration(*drawn(2000, bend=bend, seed=1))
     logits, real = drawn(20_000, bend=bend, seed=2)
-    assert ece(curve(logits), real) < 0.025
-    assert ece(torch.sigmoid(logits), real) > 0.05
+    assert binary_ece(curve(logits), real) < 0.025
+    assert binary_ece(torch.sigmoid(logits), real) > 0.05
     best = log_loss(torch.sigmoid(bend(logits)), real)
     assert log_loss(curve(logits), real) < best + 0.02
 

@@ -10,7 +10,7 @@ from varigraph.links.hadamard import Hadamard, _rate
 from varigraph.links.heuristics import adamic_adar, common_neighbours
 from varigraph.links.link_pairs import link_pairs, pair_numbers
 from varigraph.links.messages import Messages
-from varigraph.links.quality import auc
+from varigraph.metrics import auroc
 
 
 def ignore(done):
@@ -37,7 +37,7 @@ def cliques():
 
 def test_it_learns_who_belongs_together(cliques):
     fold, scorer = cliques
-    assert auc(scorer.logits(fold.scored.pairs), fold.scored.real) > 0.99
+    assert auroc(scorer.logits(fold.scored.pairs), fold.scored.real) > 0.99
 
 
 def test_features_are_learnt_from_where_structure_says_nothing():
@@ -49,7 +49,7 @@ def test_features_are_learnt_from_where_structure_says_nothing():
     x = kind[:, None] + 0.1 * torch.randn(nodes, 3, generator=generator)
     fold = fold_of(edges, nodes)
     score = fitted(fold, nodes, x=x).logits(fold.scored.pairs)
-    assert auc(score, fold.scored.real) > 0.7  # 0.75 at best: half of the non-links are of a kind
+    assert auroc(score, fold.scored.real) > 0.7  # 0.75 at best: half of the non-links are of a kind
 
 
 def test_a_tenth_of_cora_is_predicted_better_than_by_common_neighbours():
@@ -59,9 +59,9 @@ def test_a_tenth_of_cora_is_predicted_better_than_by_common_neighbours():
     scorer = fitted(fold, cora.num_nodes, kind=Hadamard, x=cora.x)
     pairs, real = fold.scored.pairs, fold.scored.real
     floors = (common_neighbours, adamic_adar)
-    best = max(auc(floor(pairs, fold.structure, nodes=cora.num_nodes), real) for floor in floors)
+    best = max(auroc(floor(pairs, fold.structure, nodes=cora.num_nodes), real) for floor in floors)
     assert 0.6 < best < 0.8
-    assert auc(scorer.logits(pairs), real) > 0.92
+    assert auroc(scorer.logits(pairs), real) > 0.92
 
 
 def test_log_odds_are_plain_numbers_the_same_for_both_orders_of_the_ends(cliques):

@@ -11,7 +11,7 @@ from links.scorers import Neighbourly, random_graph, two_cliques
 from varigraph.errors import GraphError, OptionError
 from varigraph.links import LinkQuality, methods
 from varigraph.links.link_pairs import pair_numbers
-from varigraph.links.quality import auc, ece
+from varigraph.metrics import auroc, binary_ece
 
 
 def recipe(name, contrast=1):
@@ -67,7 +67,7 @@ def doubtful(cora):
 
 def test_made_up_links_are_told_from_real_ones(doubtful):
     judged, made_up = doubtful
-    assert auc(judged.edge_prob, ~made_up) > 0.8
+    assert auroc(judged.edge_prob, ~made_up) > 0.8
     assert judged.edge_prob[made_up].median() < judged.edge_prob[~made_up].median() - 0.3
 
 
@@ -153,7 +153,7 @@ def test_the_record_holds_the_numbers_that_were_given_out(counted, graph):
     )
     assert quality.non_links.shape == quality.links.shape
     prob = torch.cat([quality.links, quality.non_links])
-    assert quality.ece == ece(prob, torch.arange(len(prob)) < 200)
+    assert quality.ece == binary_ece(prob, torch.arange(len(prob)) < 200)
     assert (quality.method, quality.folds, quality.odds) == ("hadamard", 3, "balanced")
 
 

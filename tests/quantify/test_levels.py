@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from varigraph.quantify import accuracy, cross_entropy, per_class_nll, score
+from varigraph.metrics import accuracy, cross_entropy, per_class_nll
+from varigraph.quantify import score
 
 MEAN, LABELS = torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])
 

@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
+from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level, Published, Scores
+from varigraph.quantify.rungs import Rung
 
 
 def parts(**given):
@@ -35,3 +37,22 @@ def uncertain(levels):
         replace(level, scores=replace(level.scores, by_source=share))
         for level, share in zip(levels, shares, strict=True)
     )
+
+
+@pytest.fixture
+def rungs():
+    """A ladder of four rungs whose links are certain; the first has no noise."""
+    parts = [(level * 1e-3, 0.0, 4e-3, level * 1e-4) for level in (0.0, 1.0, 4.0, 16.0)]
+    return [
+        Rung(
+            level=1000 * features,
+            input_var=features / 3,
+            accuracy=0.9 - 10 * features,
+            cross_entropy=0.5 + features,
+            brier=0.2,
+            ece=0.05,
+            total=features + links + weights + both,
+            by_source=dict(zip(PARTS, (features, links, weights, both), strict=True)),
+        )
+        for features, links, weights, both in parts
+    ]

@@ -13,7 +13,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 from torch import Tensor
 
-from varigraph.links.quality import log_loss
+from varigraph.metrics import log_loss
 
 #: Parts into which the pairs are divided to compare the two ways.
 PARTS = 5

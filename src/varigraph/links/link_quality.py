@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from varigraph.links.quality import auc, average_precision, brier, ece, log_loss
+from varigraph.metrics import auroc, average_precision, binary_brier, binary_ece, log_loss
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,15 @@ class LinkQuality:
     def __post_init__(self) -> None:
         prob = torch.cat([self.links, self.non_links])
         real = torch.arange(len(prob), device=prob.device) < len(self.links)
-        for measure in (auc, average_precision, brier, ece, log_loss):
-            object.__setattr__(self, measure.__name__, measure(prob, real))
+        measures = {
+            "auc": auroc,
+            "average_precision": average_precision,
+            "brier": binary_brier,
+            "ece": binary_ece,
+            "log_loss": log_loss,
+        }
+        for name, measure in measures.items():
+            object.__setattr__(self, name, measure(prob, real))
 
     @property
     def folds(self) -> int:

@@ -1,11 +1,10 @@
-"""How good a prediction is, and how honest its variance."""
+"""What is to blame for the variance of a prediction, and how far it can be believed."""
 
 from varigraph.quantify.attribute import attribute
 from varigraph.quantify.attribution import Attribution
 from varigraph.quantify.audit import audit
 from varigraph.quantify.audited import Audit
 from varigraph.quantify.levels import Level, Published, Scores, score
-from varigraph.quantify.scores import accuracy, cross_entropy, per_class_nll
 
 __all__ = [
     "Attribution",
@@ -13,10 +12,7 @@ __all__ = [
     "Level",
     "Published",
     "Scores",
-    "accuracy",
     "attribute",
     "audit",
-    "cross_entropy",
-    "per_class_nll",
     "score",
 ]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from varigraph.metrics import accuracy, cross_entropy, per_class_nll
 from varigraph.prediction.prediction import PARTS
-from varigraph.quantify.scores import accuracy, cross_entropy, per_class_nll
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from varigraph.metrics.reliability import Reliability
 from varigraph.quantify import Level
-from varigraph.quantify.reliability import Reliability
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"

@@ -2,9 +2,8 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from varigraph.errors import GraphError, OptionError
-from varigraph.links.quality import ece
-from varigraph.quantify.reliability import Reliability
+from varigraph.metrics import binary_ece
+from varigraph.metrics.reliability import Reliability
 
 
 def pairs(count, *, certain=False):
@@ -37,24 +36,4 @@ def test_the_gaps_make_the_calibration_error():
     prob, real = pairs(500)
     found = Reliability.of(prob, real)
     gaps = (found.observed - found.predicted).abs() * found.count / 500
-    assert float(gaps.sum()) == pytest.approx(ece(prob, real))
-
-
-@pytest.mark.parametrize(
-    ("prob", "real", "options", "error"),
-    [
-        ([0.5], [True, False], {}, GraphError),
-        ([], [], {}, GraphError),
-        ([1.5], [True], {}, OptionError),
-        ([float("nan")], [True], {}, OptionError),
-        ([0.5], [True], {"bins": 0}, OptionError),
-    ],
-)
-def test_mistakes_are_explained(prob, real, options, error):
-    with pytest.raises(error):
-        Reliability.of(torch.tensor(prob), torch.tensor(real, dtype=torch.bool), **options)
-
-
-def test_truth_that_is_not_bool_is_refused():
-    with pytest.raises(GraphError, match="float32"):
-        Reliability.of(torch.tensor([0.5]), torch.tensor([1.0]))
+    assert float(gaps.sum()) == pytest.approx(binary_ece(prob, real))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from varigraph.errors import GraphError, OptionError
-from varigraph.links.quality import BINS
+from varigraph.metrics.bins import BINS, equal_width, sums
+from varigraph.metrics.checks import check_bins, check_probabilities
 
 #: Standard deviations of the normal distribution that hold 95 % of it.
 NINETY_FIVE = 1.959964
@@ -54,15 +54,13 @@ class Reliability:
             >>> found.observed.tolist(), found.count.tolist()
             ([0.0, 0.5], [1, 2])
         """
-        _check(prob, real, bins)
-        interval = (prob.double() * bins).long().clamp_max(bins - 1)  # [pairs]
+        check_probabilities(prob, real)
+        check_bins(bins)
+        interval = equal_width(prob, bins)
         count = torch.bincount(interval, minlength=bins)
         held = count > 0
         n = count[held].double()
-        predicted, observed = (
-            torch.bincount(interval, values.double(), minlength=bins)[held] / n
-            for values in (prob, real)
-        )
+        predicted, observed = (sums(values, interval, bins)[held] / n for values in (prob, real))
         square = NINETY_FIVE**2
         centre = (observed + square / (2 * n)) / (1 + square / n)
         spread = observed * (1 - observed) / n + square / (4 * n**2)
@@ -77,16 +75,3 @@ class Reliability:
             start=held.nonzero().flatten() / bins,
             width=1 / bins,
         )
-
-
-def _check(prob: Tensor, real: Tensor, bins: int) -> None:
-    if prob.dim() != 1 or prob.shape != real.shape or real.dtype != torch.bool or len(prob) == 0:
-        raise GraphError(
-            f"probabilities have shape {tuple(prob.shape)}, real is {real.dtype} of "
-            f"shape {tuple(real.shape)}",
-            "give one probability and one truth value for each pair: [pairs] and [pairs] bool",
-        )
-    if not bool(((prob >= 0) & (prob <= 1)).all()):
-        raise OptionError("some values are outside 0 to 1", "give probabilities: logits.sigmoid()")
-    if bins < 1:
-        raise OptionError(f"bins is {bins}", f"divide 0 to 1 at least once: bins={BINS}")
