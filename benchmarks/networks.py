@@ -12,54 +12,31 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+from typing import get_args
 
 import torch
-from torch import nn
-from torch_geometric.data import Data
-from torch_geometric.nn import GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.metrics import accuracy, cross_entropy
-from varigraph.training.networks import EncodedSage
+from varigraph.studies.comparison.chosen import Chosen, Network
+from varigraph.training.lesson import Noise
 
-HIDDEN, DROPOUT = 64, 0.5
-NETWORKS = ("sage", "gcn", "encoded-sage")
+NETWORKS, NOISE = get_args(Network), get_args(Noise)
 DECAYS = (5e-4, 5e-5)
-NOISE = ("inject", "propagate")
 
 
-def built(name: str, graph: Data, seed: int) -> nn.Module:
-    features, classes = graph.num_features, int(graph.y.max()) + 1
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        if name == "encoded-sage":
-            return EncodedSage(features, classes, hidden=HIDDEN, dropout=DROPOUT)
-        kind = GraphSAGE if name == "sage" else GCN
-        return kind(features, HIDDEN, 2, classes, dropout=DROPOUT)
-
-
-def judged(name: str, decay: float, noise: str, level: float, dataset: str, seed: int) -> list:
+def judged(chosen: Chosen, level: float, dataset: str, seed: int) -> list[float]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     graph = vg.load(dataset, seed=seed).to(device)
     noisy = vg.add_noise(graph, percent=level, seed=seed)
     graph.x_var = noisy.x_var
-    model, start = built(name, graph, seed).to(device), time.perf_counter()
-    history = vg.train(
-        model,
-        graph,
-        noise=noise,
-        epochs=300,
-        batch_size=None,
-        learning_rate=0.01,
-        weight_decay=decay,
-        patience=50,
-        seed=seed,
-    )
+    start = time.perf_counter()
+    model = chosen.trained(graph, seed=seed)
     seconds = time.perf_counter() - start
     with torch.no_grad():
         mean = model(noisy.x, noisy.edge_index)[graph.val_mask].softmax(1)
     labels = graph.y[graph.val_mask]
-    return [cross_entropy(mean, labels), accuracy(mean, labels), seconds, len(history.loss)]
+    return [cross_entropy(mean, labels), accuracy(mean, labels), seconds]
 
 
 def main() -> None:
@@ -72,12 +49,10 @@ def main() -> None:
     options = parser.parse_args()
     rows = []
     for name, decay, noise in itertools.product(options.networks, DECAYS, options.noise):
+        chosen = Chosen(name, decay, noise)
         found = [
             torch.tensor(
-                [
-                    judged(name, decay, noise, level, options.dataset, seed)
-                    for seed in range(options.seeds)
-                ]
+                [judged(chosen, level, options.dataset, seed) for seed in range(options.seeds)]
             ).mean(0)
             for level in options.levels
         ]

@@ -1,4 +1,4 @@
-"""The command line: ``varigraph run``, ``varigraph audit``, ``varigraph links``."""
+"""The command line: ``varigraph run``, ``audit``, ``links`` and ``study``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import varigraph
 from varigraph.cli.audit import audit
 from varigraph.cli.links import links
 from varigraph.cli.run import run
+from varigraph.cli.study import study
 
 __all__ = ["app"]
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command(epilog="Example: varigraph run cora --seed 1 --out runs/second")(run)
 app.command(epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal")(audit)
 app.command(epilog="Example: varigraph links cora --method hadamard")(links)
+app.add_typer(study, name="study")
 
 
 def _print_version(wanted: bool) -> None:

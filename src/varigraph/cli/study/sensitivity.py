@@ -1,0 +1,107 @@
+"""``varigraph study sensitivity``: output variance against input noise."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+
+from varigraph.cli.mistakes import explained
+from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
+from varigraph.cli.progress import progress_bars
+from varigraph.moments.links import Reading
+from varigraph.prediction.predict import Method
+from varigraph.report.text_table import terminal
+from varigraph.studies import sensitivity as studies
+from varigraph.studies.ladders import DOUBT, NOISE
+
+#: Names of columns in two lines, so that the table fits in 80 columns.
+NARROW = {
+    "accuracy": "accu-\nracy",
+    "variance": "vari-\nance",
+    "features": "fea-\ntures",
+    "interactions": "inter-\nactions",
+}
+
+
+def sensitivity(
+    dataset: Dataset = "cora",
+    *,
+    noise: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="A level of noise, in per cent of the mean feature; may be repeated.",
+            show_default=", ".join(f"{level:g}" for level in NOISE),
+        ),
+    ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            help="Let links get less sure as well: probabilities by seal or hadamard, or a file.",
+            show_default="all links are certain",
+        ),
+    ] = None,
+    doubt: Annotated[
+        list[float] | None,
+        typer.Option(
+            help="A level of doubt about links, in per cent of that found; may be repeated.",
+            show_default=", ".join(f"{level:g}" for level in DOUBT),
+        ),
+    ] = None,
+    reading: Annotated[
+        str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
+    ] = "bernoulli",
+    method: Annotated[
+        str, typer.Option(help="auto, first-order, covariance, diagonal or sampled.")
+    ] = "first-order",
+    samples: Annotated[int, typer.Option(help="Masks or draws, of methods that draw.")] = 100,
+    epochs: Annotated[int, typer.Option(help="Passes over the training nodes.")] = 50,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write.", show_default="runs/DATASET-sensitivity-seedSEED"),
+    ] = None,
+    root: Root = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Train the paper's network once, then watch variance and error grow with input noise.
+
+    A study that was broken off goes on where it stopped.
+    """
+    with explained(), progress_bars() as progress:
+        outcome = studies.sensitivity(
+            dataset,
+            out=out,
+            seed=seed,
+            samples=samples,
+            noise=noise or NOISE,
+            links=links,
+            doubt=doubt or DOUBT,
+            reading=cast(Reading, reading),  # checked where all options are
+            method=cast(Method, method),
+            epochs=epochs,
+            root=root,
+            fresh=fresh,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
+    else:
+        _print(outcome)
+
+
+def _print(outcome: studies.SensitivityOutcome) -> None:
+    stdout = Console(highlight=False)
+    if outcome.reused:
+        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
+    for table in outcome.tables:
+        narrow = tuple(NARROW.get(name, name) for name in table.header)
+        stdout.print(terminal(replace(table, header=narrow)))
+    for note in outcome.notes:
+        stdout.print(note, soft_wrap=True)
+    stdout.print(str(outcome.folder), soft_wrap=True)

@@ -1,0 +1,88 @@
+"""The tables as a document, with how they came about."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable, Sequence
+from typing import get_args
+
+from varigraph.report.text_table import TextTable, markdown
+from varigraph.studies.comparison.methods import Method
+from varigraph.studies.comparison.options import Options
+from varigraph.studies.comparison.protocols import Protocol
+from varigraph.studies.comparison.recipes import recipe
+from varigraph.studies.config import versions
+
+_PROTOCOLS = (
+    "**held-out**: 70 % of the nodes for training, 10 % for validation, 20 % for testing; the same "
+    "split and the same draw of noise for every method; all variances are of class probabilities. "
+    "Claims rest on this one.",
+    "**paper**: as its authors ran it, read in their public code. 300, 30 and 100 nodes of each "
+    "class; on Cora the class label is appended to the features, which is a leak; the output "
+    "variance adds a variance of logits (aleatoric) to one of class probabilities (epistemic). "
+    "Rows called *printed* are the paper's own.",
+)
+_KNOWN = (
+    "The paper says 70/10/20 nodes and layers of 64 and 32, then 12 and 8; its code has "
+    "300/30/100 per class, layers of 48 and 48 and one dense layer. The network here is the one in "
+    "the paper.",
+    "The paper's link probabilities come from a model that was trained on the links it judges, "
+    "without calibration. Ours are judged by models that have not seen them.",
+    "The paper's BGCN was run with dropout off and a graph learned from all true labels.",
+)
+
+
+def document(
+    parts: Iterable[TextTable],
+    options: Options,
+    methods: Sequence[Method],
+    *,
+    datasets: Sequence[str],
+    seeds: int,
+    seconds: float,
+) -> str:
+    """All tables in Markdown, after what a reader must know about them.
+
+    Args:
+        parts: the tables.
+        options: of the comparison.
+        methods: that were compared.
+        datasets: that they were compared on.
+        seeds: how many were asked for.
+        seconds: of processor time, all processes together.
+    """
+    return "\n".join(
+        [
+            "# The paper's tables\n",
+            "Written by `varigraph study paper`.\n",
+            *_points(_PROTOCOLS),
+            *_points(_KNOWN),
+            "Methods:\n",
+            *_points(f"`{m.name}`: {m.about}" for m in methods if m.protocol == "held-out"),
+            "Settings:\n",
+            *_points(_settings(options, datasets, seeds, seconds)),
+            *map(markdown, parts),
+        ]
+    )
+
+
+def _settings(
+    options: Options, datasets: Sequence[str], seeds: int, seconds: float
+) -> Iterable[str]:
+    yield f"{seeds} seeds, {options.samples} draws where a method draws."
+    links = f"probabilities by {options.links}, five folds" if options.links else "all are certain"
+    yield f"Links: {links}."
+    for protocol in get_args(Protocol):
+        for dataset in datasets:
+            how = recipe(protocol, dataset, quick=options.quick)
+            yield f"The network is trained on {dataset}, {protocol}, for {how}."
+    if options.quick:
+        yield "A quick look: the networks are hardly trained, so the figures mean nothing."
+    made = ", ".join(f"{name} {version}" for name, version in versions().items())
+    yield f"{platform.machine()}, {os.cpu_count()} cores, one thread for each process; {made}."
+    yield f"{seconds:.0f} seconds of processor time, all processes together."
+
+
+def _points(sentences: Iterable[str]) -> list[str]:
+    return [*(f"- {sentence}" for sentence in sentences), ""]

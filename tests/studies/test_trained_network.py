@@ -1,0 +1,54 @@
+import json
+
+import pytest
+import torch
+
+from varigraph.data import load
+from varigraph.studies import trained_network as module
+from varigraph.studies.trained_network import trained_network
+from varigraph.training import History
+
+OPTIONS = {"epochs": 1, "seed": 3}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return load("cora")
+
+
+def ignore(stage, done, total):
+    """A progress bar that nobody watches."""
+
+
+def test_it_is_trained_once_and_then_read_back(graph, tmp_path, monkeypatch):
+    told = []
+    model, again = trained_network(
+        graph, tmp_path, progress=lambda *step: told.append(step), **OPTIONS
+    )
+    assert not again
+    assert told == [("training", 1, 1)]
+    assert json.loads((tmp_path / "training.json").read_text())["best_epoch"] == 1
+    monkeypatch.setattr(module, "train", None)
+    other, again = trained_network(graph, tmp_path, progress=ignore, **OPTIONS)
+    assert again
+    assert not other.training
+    for name, value in model.state_dict().items():
+        assert torch.equal(other.state_dict()[name], value)
+
+
+@pytest.mark.parametrize("content", [None, {}, {"weight": torch.zeros(2)}, torch.zeros(2)])
+def test_weights_that_do_not_fit_are_made_again(graph, tmp_path, content, monkeypatch):
+    trained = []
+
+    def train(model, *args, **options):
+        trained.append(model)
+        return History(loss=(1.0,), validation=(1.0,), best_epoch=1, seconds=0.0)
+
+    monkeypatch.setattr(module, "train", train)
+    if content is None:
+        (tmp_path / "model.pt").write_bytes(b"damaged")
+    else:
+        torch.save(content, tmp_path / "model.pt")
+    model, again = trained_network(graph, tmp_path, progress=ignore, **OPTIONS)
+    assert not again
+    assert trained == [model]
