@@ -44,7 +44,7 @@ class Bgcn:
         cls,
         graph: Data,
         *,
-        edges_per_node: int = 10,
+        edges_per_node: int = 30,
         epochs: int = 300,
         squared: bool = False,
         closed: bool = True,
@@ -56,8 +56,10 @@ class Bgcn:
 
         Args:
             graph: with ``x``, ``edge_index``, ``y`` and ``train_mask``. It stays as it is.
-            edges_per_node: wanted in the learnt graph, on average.
-            epochs: of the network; the original takes 400 for 5 labels per class, 300 for 20.
+            edges_per_node: wanted in the learnt graph, on average. With few labels, more edges
+                carry them further.
+            epochs: of the network, and of the one that predicts labels for the graph; the
+                original takes 400 for 5 labels per class, 350 for 10 and 300 for 20.
             squared: whether distances between the nodes' vectors are squared.
             closed: whether a node's own label counts among those around it.
             hard: whether nodes without a label count with their most likely one, as in the
@@ -77,6 +79,7 @@ class Bgcn:
             squared=squared,
             closed=closed,
             hard=hard,
+            base_epochs=epochs,
             seed=seed,
             progress=_first_half(progress),
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -160,6 +161,12 @@ class GcnTrainer:
         """What the network says now, with nothing dropped."""
         logits: Tensor = self.model(self._x, adjacency)
         return logits
+
+    @torch.no_grad()
+    def draws(self, adjacency: Tensor, samples: int) -> Iterator[Tensor]:  # each [nodes, classes]
+        """Logits with dropout left on, drawn anew each time."""
+        for _ in range(samples):
+            yield self.model(self._x, adjacency, self._generator)
 
 
 def glorot(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:

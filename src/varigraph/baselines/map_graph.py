@@ -10,6 +10,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from varigraph.baselines.draws import from_draws
 from varigraph.baselines.edge_count import distance_scale
 from varigraph.baselines.gcn import GcnTrainer, normalised
 from varigraph.baselines.log_degree import log_degree_graph
@@ -25,6 +26,8 @@ from varigraph.errors import GraphError, OptionError
 
 #: Called with the fraction done, from 0 to 1, and what is done next.
 Progress = Callable[[float, str], None]
+#: Passes with dropout over which predicted labels are averaged.
+BASE_DRAWS = 60
 #: Weights below this are not links.
 FAINT = 1e-4
 
@@ -32,12 +35,12 @@ FAINT = 1e-4
 def map_graph(
     graph: Data,
     *,
-    edges_per_node: int = 10,
+    edges_per_node: int = 30,
     candidates: int = 3,
     squared: bool = False,
     closed: bool = True,
     hard: bool = False,
-    base_epochs: int = 200,
+    base_epochs: int = 300,
     embedding_epochs: int = 200,
     seed: int = 0,
     progress: Progress | None = None,
@@ -58,7 +61,7 @@ def map_graph(
 
     Args:
         graph: with ``x``, ``edge_index``, ``y`` and ``train_mask``. It stays as it is.
-        edges_per_node: wanted on average.
+        edges_per_node: wanted on average. With few labels, more edges carry them further.
         candidates: times ``edges_per_node``: the nearest nodes of each that are looked at.
         squared: whether distances between vectors are squared.
         closed: whether a node's own label counts among those around it.
@@ -101,16 +104,17 @@ def map_graph(
 def predicted_labels(graph: Data, *, epochs: int, hard: bool, seed: int) -> Tensor:
     """Probability of each label, ``[nodes, classes]``, from what is known of the training nodes.
 
-    Training nodes have theirs for certain; the others get what a network trained on those says.
-    Classes are counted among the training nodes: no other label is read.
+    Training nodes have theirs for certain; the others get what a network trained on those says,
+    averaged over dropout. Classes are counted among the training nodes: no other label is read.
     """
     known = graph.train_mask
     classes = int(graph.y[known].max()) + 1
     adjacency = normalised(graph.edge_index, graph.num_nodes)
     trainer = GcnTrainer(graph.x, graph.y, known, classes=classes, seed=seed)
     trainer.fit(adjacency, epochs=epochs)
-    logits = trainer.logits(adjacency)
-    labels = F.one_hot(logits.argmax(dim=1), classes).float() if hard else logits.softmax(dim=1)
+    labels = from_draws(trainer.draws(adjacency, BASE_DRAWS), method="dropout").mean
+    if hard:
+        labels = F.one_hot(labels.argmax(dim=1), classes).float()
     labels[known] = F.one_hot(graph.y[known], classes).float()
     return labels
 
@@ -131,7 +135,7 @@ def _check(graph: Data, edges_per_node: int, candidates: int) -> None:
     if edges_per_node < 1 or candidates < 2:
         raise OptionError(
             f"edges_per_node={edges_per_node}, candidates={candidates}",
-            "edges_per_node=10, candidates=3: look at several times as many nodes as wanted",
+            "edges_per_node=30, candidates=3: look at several times as many nodes as wanted",
         )
     for name in ("edge_index", "y", "train_mask"):
         if graph.get(name) is None:

@@ -20,7 +20,6 @@ from varigraph.studies.comparison.chosen import CHOSEN
 from varigraph.studies.comparison.closed_form import ClosedForm, MixedScales, OwnMean, certain
 from varigraph.studies.comparison.network_piece import trained_network
 from varigraph.studies.comparison.protocols import Protocol
-from varigraph.studies.comparison.recipes import QUICK
 from varigraph.training import paper_network
 
 #: Trains a method on a bench for a level of noise, in per cent of the mean feature.
@@ -105,7 +104,7 @@ def noise_blind(bench: Bench, noise: float) -> Baseline:
 
 def _chosen(bench: Bench, noise: float) -> nn.Module:
     graph = certain(bench.knowing(noise))
-    epochs = {"epochs": QUICK.epochs} if bench.options.quick else {}
+    epochs = {"epochs": 60} if bench.options.quick else {}
     return CHOSEN[bench.dataset].trained(graph, seed=bench.seed, **epochs)
 
 
