@@ -36,9 +36,9 @@ class Chosen:
 
     def __str__(self) -> str:
         return (
-            f"{self.network}, {HIDDEN} hidden, dropout {DROPOUT:g}, "
-            f"weight decay {self.weight_decay:g}, noise {self.noise}ed"
-        ).replace("propagateed", "propagated")
+            f"{self.network} with {HIDDEN} hidden numbers, dropout {DROPOUT:g}, weight decay "
+            f'{self.weight_decay:g}, noise="{self.noise}"'
+        )
 
     def built(self, graph: Data, *, seed: int) -> nn.Module:
         """The network, untrained.

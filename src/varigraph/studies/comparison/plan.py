@@ -41,7 +41,9 @@ def tables_of(wanted: Sequence[int], *, quick: bool) -> tuple[int, ...]:
 
 
 def cells_of(tables: Iterable[int], methods: Sequence[Method], *, seeds: int) -> list[Cell]:
-    """The cells that tables need, each once, in the order of the methods.
+    """The cells that tables need, each once: seed by seed, in the order of the methods.
+
+    Whenever a study is broken off, it holds a whole smaller one.
 
     Args:
         tables: by number.
@@ -58,4 +60,4 @@ def cells_of(tables: Iterable[int], methods: Sequence[Method], *, seeds: int) ->
         if dataset in method.datasets and method.name in CHOSEN.get(table, (method.name,))
         for cell in (Cell(method, dataset, seed) for seed in method.seeds(dataset, seeds))
     }
-    return list(cells.values())
+    return sorted(cells.values(), key=lambda cell: cell.seed)
