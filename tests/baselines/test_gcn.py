@@ -141,3 +141,14 @@ def test_mistakes_are_explained():
         GcnTrainer(x, y, y >= 0, classes=1)
     with pytest.raises(ModelError, match="not a number"):
         GcnTrainer(x * torch.inf, y, y >= 0, classes=2).fit(adjacency, epochs=1)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_draws_scatter_only_if_something_is_dropped(dropout):
+    x, links, y = two_blocks()
+    adjacency = normalised(links, 40)
+    trainer = GcnTrainer(x, y, y >= 0, classes=2, dropout=dropout)
+    one, two = trainer.draws(adjacency, 2)
+    assert torch.equal(one, two) == (dropout == 0)
+    assert torch.equal(one, trainer.logits(adjacency)) == (dropout == 0)
+    assert not one.requires_grad

@@ -17,7 +17,7 @@ from varigraph.training.networks import EncodedSage
 
 Network = Literal["sage", "gcn", "encoded-sage"]
 HIDDEN, DROPOUT = 64, 0.5
-EPOCHS, PATIENCE = 200, 30
+PATIENCE = 60
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,21 @@ class Chosen:
         network: two GraphSAGE layers, two GCN layers, or GraphSAGE behind a dense layer.
         weight_decay: L2 penalty on all weights.
         noise: how the noise enters the training.
+        learning_rate: of Adam.
+        epochs: at most so many steps, each on the whole graph.
     """
 
     network: Network
     weight_decay: float
     noise: Noise
+    learning_rate: float = 0.01
+    epochs: int = 200
 
     def __str__(self) -> str:
         return (
             f"{self.network} with {HIDDEN} hidden numbers, dropout {DROPOUT:g}, weight decay "
-            f'{self.weight_decay:g}, noise="{self.noise}"'
+            f"{self.weight_decay:g}, learning rate {self.learning_rate:g}, at most {self.epochs} "
+            f'epochs, noise="{self.noise}"'
         )
 
     def built(self, graph: Data, *, seed: int) -> nn.Module:
@@ -56,22 +61,22 @@ class Chosen:
             network: nn.Module = kind(features, HIDDEN, 2, classes, dropout=DROPOUT)
             return network
 
-    def trained(self, graph: Data, *, seed: int, epochs: int = EPOCHS) -> nn.Module:
+    def trained(self, graph: Data, *, seed: int, epochs: int | None = None) -> nn.Module:
         """The network, trained on whole graphs until the validation loss rests.
 
         Args:
             graph: clean features, with the variance ``x_var`` of the noise to come.
             seed: of the first weights and the training.
-            epochs: at most so many.
+            epochs: other than its own number of them.
         """
         model = self.built(graph, seed=seed).to(graph.x.device)
         train(
             model if self.noise == "propagate" else _OnOneGraph(model, graph),
             graph,
             noise=self.noise,
-            epochs=epochs,
+            epochs=epochs or self.epochs,
             batch_size=None,
-            learning_rate=0.01,
+            learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
             patience=PATIENCE,
             seed=seed,
@@ -95,6 +100,6 @@ class _OnOneGraph(nn.Module):
 
 CHOSEN: dict[str, Chosen] = {
     "cora": Chosen("gcn", 5e-5, "propagate"),
-    "computers": Chosen("encoded-sage", 5e-5, "inject"),
-    "pubmed": Chosen("encoded-sage", 5e-5, "inject"),
+    "computers": Chosen("encoded-sage", 5e-5, "inject", learning_rate=0.005),
+    "pubmed": Chosen("encoded-sage", 5e-5, "inject", epochs=300),
 }

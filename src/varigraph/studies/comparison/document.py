@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from varigraph.report.text_table import TextTable, markdown
-from varigraph.studies.comparison.chosen import CHOSEN, EPOCHS
+from varigraph.studies.comparison.chosen import CHOSEN
 from varigraph.studies.comparison.methods import Method
 from varigraph.studies.comparison.options import Options
 from varigraph.studies.comparison.protocols import Protocol
@@ -84,8 +84,8 @@ def _settings(
             yield f"The network is trained on {dataset}, {protocol}, for {how}."
     for dataset in datasets:
         yield (
-            f"The network of noise-aware and noise-blind on {dataset}: {CHOSEN[dataset]}, at most "
-            f"{EPOCHS} epochs, all links certain. It was chosen on validation nodes "
+            f"The network of noise-aware and noise-blind on {dataset}: {CHOSEN[dataset]}, "
+            "all links certain. It was chosen on validation nodes "
             "(docs/training.md), and noise-aware trains it for each level of noise anew, on clean "
             "features, knowing the variance of the noise to come."
         )

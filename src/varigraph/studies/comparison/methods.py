@@ -104,8 +104,8 @@ def noise_blind(bench: Bench, noise: float) -> Baseline:
 
 def _chosen(bench: Bench, noise: float) -> nn.Module:
     graph = certain(bench.knowing(noise))
-    epochs = {"epochs": 60} if bench.options.quick else {}
-    return CHOSEN[bench.dataset].trained(graph, seed=bench.seed, **epochs)
+    epochs = 60 if bench.options.quick else None
+    return CHOSEN[bench.dataset].trained(graph, seed=bench.seed, epochs=epochs)
 
 
 def _affordable(bench: Bench) -> HowToPredict:
