@@ -10,6 +10,7 @@ from varigraph.errors import DatasetError, FileError, OptionError
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import score
 from varigraph.studies import run as study
+from varigraph.studies import trained_network
 from varigraph.studies.link_table import link_table
 
 TOTALS = ("mean", "aleatoric", "epistemic")
@@ -78,7 +79,7 @@ def test_a_run_broken_off_after_training_goes_on_and_finds_the_same(
         *("config.json", "model.pt", "training.json")
     ]
     monkeypatch.undo()
-    monkeypatch.setattr(study, "train", stop)
+    monkeypatch.setattr(trained_network, "train", stop)
     resumed = study.run("cora", out=tmp_path, **QUICK)
     assert resumed.reused == ("model.pt",)
     assert content(tmp_path) == content(finished.folder)
@@ -123,7 +124,7 @@ def test_another_content_of_the_file_needs_another_folder(links_of_cora, tmp_pat
         raise KeyboardInterrupt
 
     path, _ = links_of_cora
-    monkeypatch.setattr(study, "train", stop)
+    monkeypatch.setattr(trained_network, "train", stop)
     with pytest.raises(KeyboardInterrupt):
         study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
     lines = path.read_text().splitlines()

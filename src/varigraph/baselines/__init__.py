@@ -1,1 +1,19 @@
 """Other people's methods, each giving a Prediction, so that every metric applies."""
+
+from varigraph.baselines.bgcn import Bgcn
+from varigraph.baselines.block_bgcn import BlockBgcn
+from varigraph.baselines.deep_ensemble import DeepEnsemble
+from varigraph.baselines.drop_connect import DropConnect
+from varigraph.baselines.mc_dropout import McDropout
+from varigraph.baselines.method import Baseline
+from varigraph.baselines.plain import Plain
+
+__all__ = [
+    "Baseline",
+    "Bgcn",
+    "BlockBgcn",
+    "DeepEnsemble",
+    "DropConnect",
+    "McDropout",
+    "Plain",
+]

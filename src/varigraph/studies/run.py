@@ -20,8 +20,8 @@ from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
 from varigraph.studies.link_source import LinkSource, link_source
 from varigraph.studies.paper import notes, published
-from varigraph.training.networks import PaperNetwork, paper_network
-from varigraph.training.train import train
+from varigraph.studies.trained_network import FILE, trained_network
+from varigraph.training import PaperNetwork
 
 Progress = Callable[[str, int, int], None]
 
@@ -131,22 +131,14 @@ class _Pieces:
 
     def model(self) -> tuple[PaperNetwork, list[str]]:
         """The trained network, and its file if it was used again."""
-        path = self.folder / "model.pt"
-        model = paper_network(self.graph, seed=self.study.seed)
-        state = files.read_weights(path)
-        if state is not None and _fits(model, state):
-            model.load_state_dict(state)
-            return model.eval(), [path.name]
-        history = train(
-            model,
+        model, reused = trained_network(
             self.graph,
+            self.folder,
             epochs=self.study.epochs,
             seed=self.study.seed,
-            progress=lambda epoch, epochs, loss: self.progress("training", epoch, epochs),
+            progress=self.progress,
         )
-        files.write_json(self.folder / "training.json", asdict(history))
-        files.write_weights(path, model.state_dict())
-        return model, []
+        return model, [FILE] if reused else []
 
     def level(self, model: PaperNetwork, noise: float, *, trust: bool) -> tuple[Level, list[str]]:
         """Scores at one level of noise, and the file of its predictions if it was used again."""
@@ -189,11 +181,6 @@ class _Pieces:
 
 
 _VARIANCES = ("aleatoric", "epistemic")
-
-
-def _fits(model: PaperNetwork, state: dict[str, torch.Tensor]) -> bool:
-    own = model.state_dict()
-    return own.keys() == state.keys() and all(own[k].shape == state[k].shape for k in own)
 
 
 def results(outcome: Outcome) -> dict[str, object]:
