@@ -11,7 +11,14 @@ from varigraph.moments.registry import FUNCTIONS, LAYERS
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
-DOCUMENTS = ["README.md", "CONTRIBUTING.md", "docs/data.md", "docs/links.md"]
+DOCUMENTS = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/baselines.md",
+    "docs/data.md",
+    "docs/links.md",
+    "docs/training.md",
+]
 
 
 def python_of(document):

@@ -4,12 +4,18 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+import varigraph as vg
+from report.page.made_up import made_up
+from varigraph.prediction.prediction import PARTS
 from varigraph.report.plots import (
     accuracy_against_noise,
     reliability,
     reliability_figure,
+    risk_coverage,
     run_figure,
+    sources,
     uncertainty_against_noise,
+    variance_histogram,
 )
 
 
@@ -78,3 +84,55 @@ def test_the_reliability_figure_is_a_png_with_its_title():
     figure.savefig(stream, format="png")
     assert stream.getvalue().startswith(b"\x89PNG")
     assert figure.axes[0].get_title() == "ring, seal"
+
+
+def test_the_words_of_the_reliability_diagram_can_be_chosen():
+    ax = reliability(*pairs(50), share="share of right answers", counted="nodes")
+    assert ax.get_ylabel() == "share of right answers"
+    assert ax.child_axes[0].get_ylabel() == "nodes"
+
+
+def test_risk_is_drawn_by_our_variance_and_by_confidence():
+    prediction, graph = made_up(200)
+    uncertainty = prediction.total.sum(1)
+    ax = Figure().subplots()
+    assert risk_coverage(prediction.mean, graph.y, uncertainty, ax) is ax
+    confidence, best = prediction.mean.max(1)
+    wrong = (best != graph.y).tolist()
+    for line, order in zip(ax.lines, (uncertainty, -confidence), strict=True):
+        accepted = [wrong[node] for node in order.argsort()]
+        risks = [sum(accepted[:count]) / count for count in range(1, 201)]
+        assert line.get_ydata() == pytest.approx(risks)
+    labels = [text.get_text().split(",")[0] for text in ax.get_legend().get_texts()]
+    assert labels == ["our variance", "softmax confidence"]
+
+
+def test_the_histogram_stacks_right_and_wrong_answers():
+    prediction, graph = made_up(200)
+    wrong = prediction.mean.argmax(1) != graph.y
+    ax = Figure().subplots()
+    assert variance_histogram(prediction.total.sum(1), wrong, ax) is ax
+    right, missed = ([bar.get_height() for bar in bars] for bars in ax.containers)
+    assert sum(missed) == int(wrong.sum())
+    assert sum(right) == 200 - int(wrong.sum())
+    assert [bar.get_y() for bar in ax.containers[1]] == right
+    assert ax.get_xscale() == "log"
+
+
+def test_certain_answers_have_an_empty_histogram():
+    assert not variance_histogram(torch.zeros(3), torch.zeros(3).bool()).patches
+
+
+def test_sources_are_bars_of_their_mean_variance():
+    prediction, _ = made_up()
+    ax = Figure().subplots()
+    assert sources(prediction.by_source, ax) is ax
+    means = [float(prediction.by_source[part].mean()) for part in PARTS]
+    assert [bar.get_width() for bar in ax.patches] == pytest.approx(means, rel=1e-5)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(PARTS)
+
+
+def test_the_figures_are_found_in_the_package():
+    assert vg.plots.sources is sources
+    with pytest.raises(AttributeError, match="no attribute 'figures'"):
+        vg.figures  # noqa: B018 - asking is the test

@@ -1,4 +1,4 @@
-"""The command line: ``varigraph run``, ``audit``, ``links`` and ``study``."""
+"""The command line: ``varigraph run``, ``audit``, ``links``, ``report`` and ``study``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 import varigraph
 from varigraph.cli.audit import audit
 from varigraph.cli.links import links
+from varigraph.cli.report import report
 from varigraph.cli.run import run
 from varigraph.cli.study import study
 
@@ -23,6 +24,7 @@ app = typer.Typer(
 app.command(epilog="Example: varigraph run cora --seed 1 --out runs/second")(run)
 app.command(epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal")(audit)
 app.command(epilog="Example: varigraph links cora --method hadamard")(links)
+app.command(epilog="Example: varigraph report runs/cora-seed0 --noise 5")(report)
 app.add_typer(study, name="study")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -10,11 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from varigraph import metrics
 from varigraph.metrics.reliability import Reliability
+from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level
+from varigraph.report.page.variance_bins import VarianceBins
+from varigraph.report.sensitivity_figure import COLOURS
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"
+RIGHT, WRONG = "#6f8fb3", "#c0504d"
 
 
 def uncertainty_against_noise(results: Sequence[Level], ax: Axes | None = None) -> Axes:
@@ -79,13 +84,25 @@ def run_figure(results: Sequence[Level], *, title: str) -> Figure:
     return figure
 
 
-def reliability(prob: Tensor, real: Tensor, ax: Axes | None = None) -> Axes:  # [pairs], [pairs]
+def reliability(
+    prob: Tensor,  # [pairs]
+    real: Tensor,  # [pairs] bool
+    ax: Axes | None = None,
+    *,
+    share: str = "share of pairs that are links",
+    counted: str = "pairs",
+) -> Axes:
     """Observed shares against predicted probabilities, and beneath how many pairs there are.
+
+    For a prediction, ``prob`` is the highest probability of each node, ``real`` which nodes are
+    right, ``share="share of right answers"`` and ``counted="nodes"``.
 
     Args:
         prob: predicted probabilities.
         real: which pairs are real, bool.
         ax: where to draw, the counts going beneath it; a new figure if left out.
+        share: what the observed share is one of.
+        counted: what is counted beneath.
     """
     ax = ax or _new_axes(width=4.8, height=5)
     found = Reliability.of(prob, real)
@@ -104,11 +121,11 @@ def reliability(prob: Tensor, real: Tensor, ax: Axes | None = None) -> Axes:  # 
         capsize=2,
         label="observed, 95 % interval",
     )
-    ax.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel="share of pairs that are links")
+    ax.set(xlim=(0, 1), ylim=(-0.02, 1.02), ylabel=share)
     ax.tick_params(labelbottom=False)
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize=9, loc="upper left")
-    _counts_beneath(ax, found)
+    _counts_beneath(ax, found, counted)
     return ax
 
 
@@ -125,7 +142,78 @@ def reliability_figure(prob: Tensor, real: Tensor, *, title: str) -> Figure:  # 
     return figure
 
 
-def _counts_beneath(ax: Axes, found: Reliability) -> None:
+def risk_coverage(
+    mean: Tensor,  # [nodes, classes]
+    labels: Tensor,  # [nodes]
+    uncertainty: Tensor,  # [nodes]
+    ax: Axes | None = None,
+) -> Axes:
+    """Share of errors among the most certain nodes, by an uncertainty and by plain confidence.
+
+    Args:
+        mean: expected class probabilities.
+        labels: true classes.
+        uncertainty: higher for less certain nodes, such as ``pred.total.sum(dim=1)``.
+        ax: where to draw; a new figure if left out.
+    """
+    ax = ax or _new_axes()
+    confidence, best = mean.max(dim=1)
+    lines = (
+        ("our variance", uncertainty, ALEATORIC, "-"),
+        ("softmax confidence", -confidence, EPISTEMIC, ":"),
+    )
+    for name, values, colour, style in lines:
+        found = metrics.risk_coverage(values, best != labels)
+        points = found.coverage.cpu().numpy(), found.risk.cpu().numpy()
+        label = f"{name}, area {found.area:.3f}"
+        ax.plot(*points, color=colour, linestyle=style, linewidth=1.4, label=label)
+    ax.set(xlim=(0, 1), xlabel="share of nodes accepted", ylabel="share of errors")
+    ax.set_ylim(bottom=0)
+    return _plain(ax)
+
+
+def variance_histogram(
+    var: Tensor,  # [nodes]
+    wrong: Tensor,  # [nodes] bool
+    ax: Axes | None = None,
+) -> Axes:
+    """Nodes by their variance, right and wrong answers stacked; the axis is logarithmic.
+
+    Args:
+        var: variance of each node, such as ``pred.total.sum(dim=1)``.
+        wrong: which nodes are classified wrongly.
+        ax: where to draw; a new figure if left out.
+    """
+    ax = ax or _new_axes()
+    found = VarianceBins.of(var, wrong)
+    ax.set(xlabel="variance of a node", ylabel="nodes")
+    if found is None:
+        return ax  # nothing is uncertain, and a logarithm has no place for that
+    edges, right = found.edges.numpy(), found.right.numpy()
+    bars = {"x": edges[:-1], "width": edges[1:] - edges[:-1], "align": "edge"}
+    ax.bar(height=right, color=RIGHT, label="right", **bars)
+    ax.bar(height=found.wrong.numpy(), bottom=right, color=WRONG, label="wrong", **bars)
+    ax.set_xscale("log")
+    return _plain(ax)
+
+
+def sources(by_source: Mapping[str, Tensor], ax: Axes | None = None) -> Axes:
+    """Mean variance due to each source, as one bar each.
+
+    Args:
+        by_source: variances by source, ``pred.by_source``.
+        ax: where to draw; a new figure if left out.
+    """
+    ax = ax or _new_axes(height=2.2)
+    means = [float(by_source[part].double().mean()) for part in PARTS]
+    ax.barh(PARTS, means, color=[COLOURS[part] for part in PARTS])
+    ax.invert_yaxis()
+    ax.set_xlabel("mean variance of an answer")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def _counts_beneath(ax: Axes, found: Reliability, counted: str) -> None:
     below = ax.inset_axes((0, -0.27, 1, 0.21), sharex=ax)
     below.bar(
         found.start.numpy(),
@@ -136,7 +224,7 @@ def _counts_beneath(ax: Axes, found: Reliability) -> None:
         edgecolor="white",
         linewidth=0.8,
     )
-    below.set(xlim=(0, 1), xlabel="predicted probability", ylabel="pairs")
+    below.set(xlim=(0, 1), xlabel="predicted probability", ylabel=counted)
     below.spines[["top", "right"]].set_visible(False)
     below.yaxis.set_major_locator(MaxNLocator(2, integer=True))
 
@@ -144,6 +232,12 @@ def _counts_beneath(ax: Axes, found: Reliability) -> None:
 def _new_axes(*, width: float = 5, height: float = 3.6) -> Axes:
     # A Figure of its own, not pyplot: drawing must not change a caller's current figure.
     return Figure(figsize=(width, height), layout="constrained").subplots()
+
+
+def _plain(ax: Axes) -> Axes:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False, fontsize=9)
+    return ax
 
 
 def _finish(ax: Axes, noise: Sequence[float], *, loc: Place) -> Axes:

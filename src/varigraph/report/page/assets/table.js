@@ -1,0 +1,104 @@
+// The table of nodes. Only the rows in view exist, so that any number of nodes stays quick.
+const ROW = 34; // height of a row, as the style has it
+const EXTRA = 8; // rows kept ready above and below
+const state = { shown: [], by: "variance", falling: true, chosen: -1 };
+
+const place = (node) => node * outputs + answer[node];
+const columns = [
+  { key: "node", label: "Node", value: (node) => (nodes.names ? nodes.names[node] : node), text: nameOf },
+  classes
+    ? { key: "answer", label: "Answer", value: (node) => content.outputs[answer[node]], text: (node) => content.outputs[answer[node]], missed: true }
+    : { key: "answer", label: "Value", value: (node) => nodes.mean[place(node)], text: (node) => `${short(nodes.mean[place(node)])} ± ${short(nodes.std[place(node)])}` },
+  ...(classes ? [{ key: "confidence", label: "Probability", roomy: true, value: (node) => nodes.mean[place(node)], text: (node) => `${nodes.mean[place(node)].toFixed(2)} ± ${nodes.std[place(node)].toFixed(2)}` }] : []),
+  { key: "variance", label: "Variance", value: (node) => nodes.variance[node], text: (node) => short(nodes.variance[node]) },
+  { key: "source", label: "Source", value: (node) => content.parts[mainSource[node]] ?? "", text: (node) => content.parts[mainSource[node]] ?? "none", dot: true },
+];
+
+function cell(shown, node) {
+  const made = element("td", { text: shown.text(node) });
+  if (shown.roomy) made.classList.add("roomy");
+  if (shown.missed && verdict(node) === "wrong") made.classList.add("missed");
+  if (shown.dot && mainSource[node] >= 0) {
+    made.prepend(element("span", { class: "dot", style: `background:var(--${content.parts[mainSource[node]]})` }));
+  }
+  made.title = made.textContent;
+  return made;
+}
+
+function row(node) {
+  const made = element("tr", { class: "node", "data-node": node, "aria-selected": node === state.chosen, onclick: () => choose(node) });
+  made.append(...columns.map((shown) => cell(shown, node)));
+  return made;
+}
+
+const space = (rows) => element("tr", { class: "space", style: `height:${rows * ROW}px` }, element("td"));
+
+function renderRows() {
+  const view = byId("rows");
+  const first = Math.max(0, Math.floor(view.scrollTop / ROW) - EXTRA);
+  const last = Math.min(state.shown.length, first + Math.ceil(view.clientHeight / ROW) + 2 * EXTRA);
+  byId("body").replaceChildren(space(first), ...state.shown.slice(first, last).map(row), space(state.shown.length - last));
+}
+
+function renderHeader() {
+  byId("columns").replaceChildren(...columns.map((shown) => {
+    const sorted = state.by === shown.key;
+    const arrow = sorted ? (state.falling ? " ▾" : " ▴") : "";
+    const button = element("button", { type: "button", text: shown.label + arrow, onclick: () => sortBy(shown.key) });
+    const made = element("th", { scope: "col", "aria-sort": sorted ? (state.falling ? "descending" : "ascending") : "none", "data-column": shown.key }, button);
+    if (shown.roomy) made.classList.add("roomy");
+    return made;
+  }));
+}
+
+function sortBy(key) {
+  state.falling = state.by === key ? !state.falling : key === "variance" || key === "confidence";
+  state.by = key;
+  renderHeader();
+  filter();
+}
+
+function sorted(found) {
+  const { value } = columns.find((shown) => shown.key === state.by);
+  const keys = new Map(found.map((node) => [node, value(node)]));
+  const sign = state.falling ? -1 : 1;
+  const order = new Intl.Collator("en", { numeric: true });
+  const words = found.length > 0 && typeof keys.get(found[0]) === "string";
+  return found.sort((a, b) => {
+    const difference = words ? order.compare(keys.get(a), keys.get(b)) : keys.get(a) - keys.get(b);
+    return sign * difference || a - b;
+  });
+}
+
+function filter() {
+  const text = byId("search").value.trim().toLowerCase();
+  const wanted = Object.fromEntries(["uncertainty", "source", "answer", "verdict", "group", "explained"].map((id) => [id, byId(id).value]));
+  const fits = (node) =>
+    (!text || nameOf(node).toLowerCase().includes(text) || String(node) === text) &&
+    (!wanted.uncertainty || rank[node] < Number(wanted.uncertainty)) &&
+    (!wanted.source || mainSource[node] === Number(wanted.source)) &&
+    (!wanted.answer || answer[node] === Number(wanted.answer)) &&
+    (!wanted.verdict || verdict(node) === wanted.verdict) &&
+    (!wanted.group || nodes.group[node] === Number(wanted.group)) &&
+    (!wanted.explained || node in content.causes.nodes);
+  state.shown = sorted(byVariance.filter(fits));
+  byId("matches").textContent = `${state.shown.length.toLocaleString("en")} of ${nodes.count.toLocaleString("en")} nodes`;
+  byId("rows").scrollTop = 0;
+  renderRows();
+}
+
+function choose(node) {
+  state.chosen = node;
+  showNode(node, choose);
+  renderRows();
+}
+
+function move(step) {
+  const at = state.shown.indexOf(state.chosen);
+  const next = Math.max(0, Math.min(state.shown.length - 1, at + step));
+  if (state.shown.length === 0 || next === at) return;
+  const view = byId("rows");
+  const room = view.clientHeight - 2 * ROW; // the header covers one row
+  view.scrollTop = Math.min(next * ROW, Math.max(view.scrollTop, next * ROW - room + ROW));
+  choose(state.shown[next]);
+}

@@ -1,0 +1,68 @@
+import pytest
+import torch
+from torch_geometric.nn import GraphSAGE
+
+import varigraph as vg
+from report.page.made_up import made_up, regression
+from varigraph.report.page.causes import causes, explained
+from varigraph.report.page.subject import Subject
+
+OPTIONS = {"links": "bernoulli", "forward": None}
+
+
+@pytest.mark.parametrize(("nodes", "count"), [(100, 1), (100, 9), (100, 10), (5, 5), (5, 9)])
+def test_the_most_uncertain_and_some_others_are_chosen_once(nodes, count):
+    variance = torch.rand(nodes, generator=torch.Generator().manual_seed(count))
+    chosen, most = explained(variance, count)
+    order = sorted(range(nodes), key=lambda node: -variance[node])
+    assert chosen[:most].tolist() == order[:most]
+    assert len(set(chosen.tolist())) == len(chosen) == min(nodes, count)
+    assert most >= 2 * min(nodes, count) / 3
+    if count < nodes and most < count:
+        assert int(chosen[-1]) == order[-1]  # the others reach to the most certain node
+
+
+def sage(graph, outputs):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return GraphSAGE(graph.num_features, 8, 2, outputs).eval()
+
+
+def test_listed_shares_and_the_rest_are_the_whole_variance():
+    prediction, graph = made_up()
+    subject, model = Subject.of(prediction, graph), sage(graph, 3)
+    found = causes(subject, model, graph, count=6, **OPTIONS)
+    chosen, _ = explained(subject.variance, 6)
+    assert list(found["nodes"]) == [str(node) for node in chosen.tolist()]
+    for node, entry in found["nodes"].items():
+        output = int(prediction.mean[int(node)].argmax())
+        blame = vg.attribute(model, graph, int(node), output=output)
+        largest = max([*blame.nodes, *blame.links], key=lambda cause: cause.share)
+        assert entry["causes"][0]["share"] == pytest.approx(largest.share)
+        assert entry["std"] == pytest.approx(blame.variance**0.5)
+        shares = [cause["share"] for cause in entry["causes"]]
+        assert shares == sorted(shares, reverse=True)
+        assert sum(shares) + entry["rest"] == pytest.approx(1)
+    assert "6 of 40 nodes: the 4 most uncertain and 2 spread" in found["note"]
+
+
+def test_values_are_explained_too():
+    prediction, graph = regression()
+    found = causes(Subject.of(prediction, graph), sage(graph, 2), graph, count=2, **OPTIONS)
+    assert len(found["nodes"]) == 2
+
+
+def test_certain_data_has_no_causes_and_the_page_says_so():
+    prediction, graph = made_up()
+    del graph.x_var, graph.edge_prob
+    found = causes(Subject.of(prediction, graph), sage(graph, 3), graph, count=6, **OPTIONS)
+    assert found["nodes"] == {}
+    assert "Nothing in the data is uncertain" in found["note"]
+
+
+def test_links_read_as_weights_are_no_cause():
+    prediction, graph = made_up()
+    del graph.x_var
+    options = {**OPTIONS, "links": "weight"}
+    found = causes(Subject.of(prediction, graph), sage(graph, 3), graph, count=6, **options)
+    assert found["nodes"] == {}

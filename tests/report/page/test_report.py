@@ -1,0 +1,159 @@
+import re
+import sys
+from pathlib import Path
+
+import networkx
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, roc_auc_score
+
+import varigraph as vg
+from report.page.made_up import EVIL, content_of, made_up, regression
+from varigraph.errors import FileError, OptionError
+
+
+@pytest.fixture
+def page(tmp_path):
+    return tmp_path / "page.html"
+
+
+def cards(content):
+    return {card["label"]: card for card in content["headline"]["cards"]}
+
+
+def test_the_headline_agrees_with_scikit_learn(page):
+    prediction, graph = made_up(400)
+    content = content_of(vg.report(prediction, graph, path=page))
+    test = graph.test_mask
+    best, labels = prediction.mean.argmax(1)[test], graph.y[test]
+    found = cards(content)
+    assert found["Accuracy"]["value"] == f"{100 * accuracy_score(labels, best):.1f} %"
+    var, confidence = prediction.total.sum(1)[test], prediction.mean[test].max(1).values
+    ours, plain = (roc_auc_score(best != labels, score) for score in (var, -confidence))
+    assert found["Errors found"]["value"] == f"{ours:.3f}"
+    assert found["Errors found"]["hint"].endswith(f"{plain:.3f}")
+    parts = {part: float(var.mean()) for part, var in prediction.by_source.items()}
+    total = sum(parts.values())
+    for part, share in content["headline"]["shares"].items():
+        assert share == pytest.approx(parts[part] / total, rel=1e-5)
+
+
+def test_the_charts_count_all_scored_nodes(page):
+    prediction, graph = made_up(400)
+    figures = content_of(vg.report(prediction, graph, path=page))["figures"]
+    wrong = int((prediction.mean.argmax(1) != graph.y)[graph.test_mask].sum())
+    assert sum(figures["histogram"]["wrong"]) == wrong
+    assert sum(figures["histogram"]["right"]) == 200 - wrong
+    assert sum(figures["reliability"]["count"]) == 200
+    for curve in figures["risk"].values():
+        assert curve["coverage"][-1] == 1
+        assert curve["risk"][-1] == pytest.approx(wrong / 200)
+    assert figures["noise"] is None
+
+
+def test_the_table_holds_every_node(page):
+    prediction, graph = made_up()
+    nodes = content_of(vg.report(prediction, graph, path=page))["nodes"]
+    assert np.allclose(np.reshape(nodes["mean"], (40, 3)), prediction.mean, rtol=1e-3)
+    assert np.allclose(np.reshape(nodes["std"], (40, 3)), prediction.total.sqrt(), rtol=1e-2)
+    assert np.allclose(np.sum(nodes["sources"], 0), nodes["variance"], rtol=1e-2)
+    assert nodes["truth"] == graph.y.tolist()
+    assert nodes["group"] == [2 if node % 2 == 0 else 0 for node in range(40)]
+    assert nodes["names"] == graph.node_names
+
+
+def test_a_page_is_one_document_that_no_name_can_break(page):
+    prediction, graph = made_up()
+    vg.report(prediction, graph, path=page, title=EVIL, warnings=[EVIL])
+    text = page.read_text(encoding="utf-8")
+    assert EVIL not in text
+    assert "$" + "{" not in text.split("<style>")[0]
+    assert text.count('id="content"') == 1
+    assert content_of(page)["outputs"][0] == EVIL
+    head = text[: text.index("</head>")]
+    assert "default-src 'none'" in head
+    assert not re.findall(r'(?:src|href)="(?!data:)', head)
+
+
+def test_values_get_a_page_of_their_own_figures(page):
+    content = content_of(vg.report(*regression(), path=page))
+    assert set(cards(content)) >= {"Root mean square error", "Within 90 % intervals"}
+    assert content["figures"]["risk"] is None
+    assert content["figures"]["histogram"]["wrong"] is None
+    assert content["nodes"]["truth"][0] is None
+
+
+def test_without_labels_and_without_variance_there_is_still_a_page(page):
+    prediction, graph = made_up()
+    for var in prediction.by_source.values():
+        var.zero_()
+    del graph.y
+    content = content_of(vg.report(prediction, graph, path=page))
+    assert set(cards(content)) == {"Nodes", "Typical error bar"}
+    assert set(content["headline"]["shares"].values()) == {0}
+    assert not any(content["figures"].values())
+
+
+def test_how_it_was_made_is_told(page, levels):
+    prediction, graph = made_up()
+    told = {"Seed": 7, "Links": None}
+    content = content_of(vg.report(prediction, graph, path=page, about=told, levels=levels))
+    lines = dict(content["making"]["lines"])
+    assert lines["Method"] == "made up"
+    assert lines["Seed"] == "7"
+    assert "Links" not in lines
+    assert f"torch {torch.__version__}" in lines["Versions"]
+    assert content["figures"]["noise"]["level"] == [0, 12, 20]
+
+
+def test_the_same_page_is_written_twice(tmp_path):
+    one, two = (vg.report(*made_up(), path=tmp_path / name) for name in ("1.html", "2.html"))
+    assert one.read_bytes() == two.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["1.html", "2.html"]
+
+
+@pytest.mark.parametrize("place", ["absent/page.html", "."])
+def test_a_place_where_no_file_can_be_is_named(tmp_path, place):
+    with pytest.raises(FileError, match="cannot be a file") as caught:
+        vg.report(*made_up(), path=tmp_path / place)
+    assert str(tmp_path / place) in str(caught.value)
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
+    def full(self, *args, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(FileError, match="cannot be written: No space left"):
+        vg.report(*made_up(), path=tmp_path / "page.html")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_answer_is_that_of_all_digits(page):
+    prediction, graph = made_up()
+    prediction.mean[0] = torch.tensor([0.33333, 0.33334, 0.33333])
+    nodes = content_of(vg.report(prediction, graph, path=page))["nodes"]
+    assert nodes["mean"][0] == nodes["mean"][1]
+    assert nodes["answer"] == prediction.mean.argmax(1).tolist()
+
+
+@pytest.mark.parametrize("explain", [-1, 1.5, "all"])
+def test_a_number_of_nodes_is_a_number(explain, page):
+    with pytest.raises(OptionError, match="explain="):
+        vg.report(*made_up(), path=page, explain=explain)
+
+
+def test_without_plotly_the_remedy_is_named(monkeypatch, page):
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(OptionError, match=r"varigraph\[report\]"):
+        vg.report(*made_up(), path=page)
+    assert not page.exists()
+
+
+def test_the_links_of_the_page_are_those_of_the_graph(page):
+    prediction, graph = made_up()
+    links = content_of(vg.report(prediction, graph, path=page))["links"]
+    shown = networkx.Graph(zip(links["source"], links["target"], strict=True))
+    wanted = networkx.Graph(graph.edge_index.t().tolist())
+    assert {frozenset(e) for e in shown.edges} == {frozenset(e) for e in wanted.edges}
