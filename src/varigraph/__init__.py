@@ -16,11 +16,11 @@ from varigraph.links import link_probabilities
 from varigraph.moments import Gaussian, implements
 from varigraph.prediction import Prediction, predict
 from varigraph.quantify import Attribution, Audit, attribute, audit
-from varigraph.report.page import report
+from varigraph.reporting.page import report
 from varigraph.training import paper_network, train
 
 if TYPE_CHECKING:
-    from varigraph.report import plots
+    from varigraph.reporting import plots
 
 __version__ = "0.1.0"
 
@@ -51,5 +51,5 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType:
     """``plots`` comes when it is first asked for: it alone needs matplotlib."""
     if name == "plots":
-        return import_module("varigraph.report.plots")
+        return import_module("varigraph.reporting.plots")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,7 +8,7 @@ from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
 from browser.reader import Reader
-from report.page.made_up import EVIL, made_up
+from reporting.page.made_up import EVIL, made_up
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level, Scores
 

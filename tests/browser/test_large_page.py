@@ -6,7 +6,7 @@ import pytest
 
 import varigraph as vg
 from browser.reader import Reader
-from report.page.made_up import made_up
+from reporting.page.made_up import made_up
 
 NODES, LINKS = 19_717, 44_338
 #: Seconds in which the page must be there.

@@ -4,7 +4,7 @@ import pytest
 
 import varigraph as vg
 from browser.reader import Reader
-from report.page.made_up import EVIL, regression
+from reporting.page.made_up import EVIL, regression
 
 CHARTS = ("shares", "reliability", "risk", "noise", "histogram", "answers", "split")
 WIDE = (

@@ -3,7 +3,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from report.page.made_up import content_of
+from reporting.page.made_up import content_of
 from varigraph.cli import app
 
 NONE = ["--explain", "0"]

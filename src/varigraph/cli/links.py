@@ -15,7 +15,7 @@ from varigraph.cli.progress import progress_bars
 from varigraph.data import DATASETS
 from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import Method
-from varigraph.report.tables import link_quality
+from varigraph.reporting.tables import link_quality
 from varigraph.studies import links as studies
 
 

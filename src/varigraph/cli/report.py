@@ -21,7 +21,7 @@ from varigraph.prediction import Prediction
 from varigraph.prediction.predict import Method
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Audit, Level, audit, score
-from varigraph.report.page import report as write_page
+from varigraph.reporting.page import report as write_page
 from varigraph.studies import folder as files
 from varigraph.studies.config import Study
 from varigraph.studies.link_source import LinkSource

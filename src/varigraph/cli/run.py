@@ -13,7 +13,7 @@ from varigraph.cli.mistakes import explained
 from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
 from varigraph.cli.progress import progress_bars
 from varigraph.moments.links import Reading
-from varigraph.report.tables import terminal
+from varigraph.reporting.tables import terminal
 from varigraph.studies import run as studies
 
 

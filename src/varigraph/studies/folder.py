@@ -117,7 +117,7 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
 #: What studies write, by patterns. What a folder is known by goes last.
 _OURS = (
     *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
-    *("sensitivity.csv", "sensitivity.png"),
+    *("sensitivity.csv", "sensitivity.png", "report.html"),
     *("model.pt", "links.tsv", "quality.json", "reliability.png", FOLDS, CONFIG),
 )
 

@@ -18,7 +18,7 @@ from varigraph.links.crossfit import Progress
 from varigraph.links.link_pairs import link_pairs
 from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import Method, chosen
-from varigraph.report.plots import reliability_figure
+from varigraph.reporting.plots import reliability_figure
 from varigraph.studies import folder as files
 from varigraph.studies.config import versions
 from varigraph.studies.link_table import link_table

@@ -14,8 +14,8 @@ from varigraph.moments.links import Reading
 from varigraph.prediction import predict
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level, score
-from varigraph.report.plots import run_figure
-from varigraph.report.tables import markdown
+from varigraph.reporting.plots import run_figure
+from varigraph.reporting.tables import markdown
 from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
 from varigraph.studies.link_source import LinkSource, link_source

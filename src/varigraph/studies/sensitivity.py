@@ -12,9 +12,9 @@ from varigraph.metrics.bins import BINS
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
 from varigraph.quantify.rungs import Rung
-from varigraph.report.sensitivity_figure import sensitivity_figure
-from varigraph.report.sensitivity_table import sensitivity_csv, sensitivity_table
-from varigraph.report.text_table import TextTable, markdown
+from varigraph.reporting.sensitivity_figure import sensitivity_figure
+from varigraph.reporting.sensitivity_table import sensitivity_csv, sensitivity_table
+from varigraph.reporting.text_table import TextTable, markdown
 from varigraph.studies import folder as files
 from varigraph.studies.ladder_points import LadderPoints
 from varigraph.studies.ladders import DOUBT, NOISE, Ladders

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from varigraph.cli.mistakes import INTERRUPTED, explained
 from varigraph.cli.options import Fresh, Json, Root
-from varigraph.report.text_table import terminal
+from varigraph.reporting.text_table import terminal
 from varigraph.studies import folder as files
 from varigraph.studies.comparison import study as studies
 

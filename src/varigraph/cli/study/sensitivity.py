@@ -15,7 +15,7 @@ from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
 from varigraph.cli.progress import progress_bars
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
-from varigraph.report.text_table import terminal
+from varigraph.reporting.text_table import terminal
 from varigraph.studies import sensitivity as studies
 from varigraph.studies.ladders import DOUBT, NOISE
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from varigraph.report.text_table import TextTable
+from varigraph.reporting.text_table import TextTable
 from varigraph.studies.comparison.cell_text import figure_text, number_text
 from varigraph.studies.comparison.plan import BGCN, BGNN
 from varigraph.studies.comparison.results import Results

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from torch_geometric.data import Data
 
 from varigraph.data import load
-from varigraph.report.text_table import TextTable
+from varigraph.reporting.text_table import TextTable
 from varigraph.studies.paper import DATA
 
 HEADER = ("data set", "counted by", "nodes", "links", "features", "classes", "degree", "clustering")

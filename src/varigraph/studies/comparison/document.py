@@ -7,7 +7,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from varigraph.report.text_table import TextTable, markdown
+from varigraph.reporting.text_table import TextTable, markdown
 from varigraph.studies.comparison.chosen import CHOSEN
 from varigraph.studies.comparison.methods import Method
 from varigraph.studies.comparison.options import Options

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from varigraph.errors import OptionError
-from varigraph.report.text_table import TextTable, latex, latex_document, markdown
+from varigraph.reporting.text_table import TextTable, latex, latex_document, markdown
 from varigraph.studies import folder as files
 from varigraph.studies.comparison.cell import Cell
 from varigraph.studies.comparison.costs import Clock, cost

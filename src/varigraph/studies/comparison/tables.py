@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from varigraph.report.text_table import TextTable
+from varigraph.reporting.text_table import TextTable
 from varigraph.studies.comparison.accuracy_table import accuracy_table
 from varigraph.studies.comparison.data_table import data_table
 from varigraph.studies.comparison.method_tables import method_tables

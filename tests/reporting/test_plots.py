@@ -5,9 +5,9 @@ import torch
 from matplotlib.figure import Figure
 
 import varigraph as vg
-from report.page.made_up import made_up
+from reporting.page.made_up import made_up
 from varigraph.prediction.prediction import PARTS
-from varigraph.report.plots import (
+from varigraph.reporting.plots import (
     accuracy_against_noise,
     reliability,
     reliability_figure,

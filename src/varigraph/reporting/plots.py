@@ -14,8 +14,8 @@ from varigraph import metrics
 from varigraph.metrics.reliability import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level
-from varigraph.report.page.variance_bins import VarianceBins
-from varigraph.report.sensitivity_figure import COLOURS
+from varigraph.reporting.page.variance_bins import VarianceBins
+from varigraph.reporting.sensitivity_figure import COLOURS
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"

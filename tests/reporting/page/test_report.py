@@ -9,7 +9,7 @@ import torch
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 import varigraph as vg
-from report.page.made_up import EVIL, content_of, made_up, regression
+from reporting.page.made_up import EVIL, content_of, made_up, regression
 from varigraph.errors import FileError, OptionError
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.rungs import Rung
-from varigraph.report.text_table import TextTable
+from varigraph.reporting.text_table import TextTable
 
 MEASURES = ("accuracy", "cross_entropy", "brier", "ece", "total")
 _HEADER = ("accuracy", "loss", "Brier", "ECE", "variance")

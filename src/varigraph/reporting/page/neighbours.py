@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from varigraph.data.links import links
 from varigraph.moments.coins import coins_of
-from varigraph.report.page.compact import rounded
+from varigraph.reporting.page.compact import rounded
 
 #: Links that a page can carry: about 20 bytes each.
 MOST = 1_000_000

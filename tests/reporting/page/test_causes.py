@@ -3,9 +3,9 @@ import torch
 from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
-from report.page.made_up import made_up, regression
-from varigraph.report.page.causes import causes, explained
-from varigraph.report.page.subject import Subject
+from reporting.page.made_up import made_up, regression
+from varigraph.reporting.page.causes import causes, explained
+from varigraph.reporting.page.subject import Subject
 
 OPTIONS = {"links": "bernoulli", "forward": None}
 

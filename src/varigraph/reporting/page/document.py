@@ -8,7 +8,7 @@ from string import Template
 from typing import Any
 
 from varigraph.errors import OptionError
-from varigraph.report.page.compact import embedded
+from varigraph.reporting.page.compact import embedded
 
 SCRIPTS = (
     "content.js",
@@ -28,7 +28,7 @@ def document(content: dict[str, Any], *, title: str, plotly: str) -> str:
         title: of the page.
         plotly: the script that draws charts.
     """
-    folder = files("varigraph.report.page") / "assets"
+    folder = files("varigraph.reporting.page") / "assets"
     scripts = [(folder / name).read_text(encoding="utf-8") for name in SCRIPTS]
     return Template((folder / "page.html").read_text(encoding="utf-8")).substitute(
         title=escape(title),

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from varigraph.quantify.rungs import Rung
-from varigraph.report.sensitivity_table import shown_parts
+from varigraph.reporting.sensitivity_table import shown_parts
 
 COLOURS = {
     "total": "#222222",

@@ -4,9 +4,9 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import to_torch_csr_tensor
 
-from report.page.made_up import made_up
-from varigraph.report.page import neighbours as module
-from varigraph.report.page.neighbours import neighbours
+from reporting.page.made_up import made_up
+from varigraph.reporting.page import neighbours as module
+from varigraph.reporting.page.neighbours import neighbours
 
 
 def test_each_link_is_there_once_with_its_probability():

@@ -11,9 +11,9 @@ from varigraph.metrics import risk_coverage
 from varigraph.metrics.reliability import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.levels import Levels
-from varigraph.report.page.compact import rounded
-from varigraph.report.page.subject import Subject
-from varigraph.report.page.variance_bins import VarianceBins
+from varigraph.reporting.page.compact import rounded
+from varigraph.reporting.page.subject import Subject
+from varigraph.reporting.page.variance_bins import VarianceBins
 
 #: Points of a curve; more cannot be told apart on a screen.
 POINTS = 300

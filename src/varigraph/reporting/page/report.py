@@ -17,14 +17,14 @@ from varigraph.prediction import Prediction
 from varigraph.prediction.predict import Forward
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Audit, Level
-from varigraph.report.page.causes import causes
-from varigraph.report.page.document import document, plotly_script
-from varigraph.report.page.figures import figures
-from varigraph.report.page.headline import headline
-from varigraph.report.page.making import making
-from varigraph.report.page.neighbours import neighbours
-from varigraph.report.page.nodes import GROUPS, nodes
-from varigraph.report.page.subject import Subject
+from varigraph.reporting.page.causes import causes
+from varigraph.reporting.page.document import document, plotly_script
+from varigraph.reporting.page.figures import figures
+from varigraph.reporting.page.headline import headline
+from varigraph.reporting.page.making import making
+from varigraph.reporting.page.neighbours import neighbours
+from varigraph.reporting.page.nodes import GROUPS, nodes
+from varigraph.reporting.page.subject import Subject
 
 
 def report(

@@ -7,8 +7,8 @@ from typing import Any
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.report.page.compact import rounded
-from varigraph.report.page.subject import Subject
+from varigraph.reporting.page.compact import rounded
+from varigraph.reporting.page.subject import Subject
 
 #: Which part of the data a node belongs to, as its mask is called and as it is shown.
 GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}

@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from report.page.made_up import made_up, regression
+from reporting.page.made_up import made_up, regression
 from varigraph.errors import GraphError
-from varigraph.report.page.subject import Subject
+from varigraph.reporting.page.subject import Subject
 
 
 def test_test_nodes_with_a_label_are_scored():

@@ -3,8 +3,8 @@ import io
 
 import pytest
 
-from varigraph.report.sensitivity_table import sensitivity_csv, sensitivity_table, shown_parts
-from varigraph.report.text_table import markdown
+from varigraph.reporting.sensitivity_table import sensitivity_csv, sensitivity_table, shown_parts
+from varigraph.reporting.text_table import markdown
 
 
 def test_a_source_that_causes_nothing_has_no_column(rungs):

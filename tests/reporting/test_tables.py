@@ -5,7 +5,7 @@ import torch
 from rich.console import Console
 
 from varigraph.links import LinkQuality
-from varigraph.report.tables import HEADER, header, link_quality, markdown, rows, terminal
+from varigraph.reporting.tables import HEADER, header, link_quality, markdown, rows, terminal
 
 
 def test_ours_stands_next_to_the_papers(levels):

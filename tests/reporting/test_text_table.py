@@ -4,7 +4,7 @@ import re
 import pytest
 from rich.console import Console
 
-from varigraph.report.text_table import (
+from varigraph.reporting.text_table import (
     TextTable,
     escaped,
     latex,

@@ -13,7 +13,7 @@ from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Forward
 from varigraph.quantify import Attribution, attribute
 from varigraph.quantify.attribution import LinkShare, NodeShare
-from varigraph.report.page.subject import Subject
+from varigraph.reporting.page.subject import Subject
 
 #: Causes that are listed for a node, and single features.
 LISTED, FEATURES = 8, 3

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from varigraph.metrics import accuracy, ece, interval_coverage, spot_errors
 from varigraph.prediction.prediction import PARTS
-from varigraph.report.page.subject import Subject
+from varigraph.reporting.page.subject import Subject
 
 
 def headline(subject: Subject) -> dict[str, Any]:

@@ -1,1 +1,0 @@
-"""Tables and figures. Only ``varigraph.report.plots`` needs matplotlib."""

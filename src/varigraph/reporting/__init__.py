@@ -1,0 +1,1 @@
+"""Tables and figures. Only ``varigraph.reporting.plots`` needs matplotlib."""
