@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from varigraph.errors import ModelError
 from varigraph.training.batch import Batch
 from varigraph.training.losses import cost_of_noise
-from varigraph.training.propagated import Propagation, check_propagable
+from varigraph.training.propagated import PropagatedLogits, check_propagable
 
 NODES, FEATURES, CLASSES = 9, 4, 3
 
@@ -53,14 +53,14 @@ def from_jacobian(model, of):
 @pytest.mark.parametrize("activation", [nn.Identity(), torch.tanh])
 def test_covariance_is_that_of_the_jacobian_for_little_noise(layer, activation, prob):
     model, of = made(layer, activation), batch(1e-8, prob)
-    found = Propagation(model, of).moments(torch.arange(NODES))
+    found = PropagatedLogits(model, of).moments(torch.arange(NODES))
     assert_close(found.covariance, from_jacobian(model, of), rtol=1e-4, atol=1e-14)
     assert_close(found.mean, of.logits(model.eval(), of.x), rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_of_a_linear_network_is_that_of_all_its_masks():
     model, of = made(activation=nn.Identity(), dropout=0.3), batch(0.0)
-    found = Propagation(model, of).moments(torch.arange(NODES))
+    found = PropagatedLogits(model, of).moments(torch.arange(NODES))
     model.train()
     torch.manual_seed(0)
     draws = model(of.x.expand(20_000, -1, -1), of.edge_index).detach()
@@ -73,7 +73,7 @@ def test_gradients_are_those_of_finite_differences(activation):
     rows = torch.arange(NODES)
 
     def loss():
-        found = Propagation(model, of).moments(rows)
+        found = PropagatedLogits(model, of).moments(rows)
         return found.mean[:, 0].logsumexp(0) + cost_of_noise(found.mean, found.covariance)
 
     model.zero_grad()
@@ -92,8 +92,8 @@ def test_gradients_are_those_of_finite_differences(activation):
 
 def test_rows_are_answered_in_their_order():
     model, of = made(), batch(0.1)
-    whole = Propagation(model, of).moments(torch.arange(NODES)).covariance
-    some = Propagation(model, of).moments(torch.tensor([5, 2]))
+    whole = PropagatedLogits(model, of).moments(torch.arange(NODES)).covariance
+    some = PropagatedLogits(model, of).moments(torch.tensor([5, 2]))
     assert_close(some.covariance, whole[[5, 2]])
     assert some.rows.tolist() == [5, 2]
 

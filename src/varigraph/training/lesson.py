@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from varigraph.training.batch import Batch
 from varigraph.training.losses import cost_of_noise, cross_entropy
-from varigraph.training.propagated import Propagation
+from varigraph.training.propagated import PropagatedLogits
 from varigraph.training.sampling import NeighbourSampler
 
 Noise = Literal["propagate", "inject"]
@@ -76,7 +76,7 @@ class Lesson:
     def _loss(self, batch: Batch, nodes: Tensor, labels: Tensor) -> Tensor:
         if self.noise == "propagate":
             known = batch is self.whole
-            propagation = self._propagation if known else Propagation(self.model, batch)
+            propagation = self._propagation if known else PropagatedLogits(self.model, batch)
             found = propagation.moments(nodes)
             cost = cost_of_noise(found.mean[found.rows], found.covariance)
             return cross_entropy(found.mean[nodes], labels) + cost
@@ -89,8 +89,8 @@ class Lesson:
         return Batch.of(self.graph)
 
     @cached_property
-    def _propagation(self) -> Propagation:
-        return Propagation(self.model, self.whole)
+    def _propagation(self) -> PropagatedLogits:
+        return PropagatedLogits(self.model, self.whole)
 
     @cached_property
     def _validation_features(self) -> Tensor:

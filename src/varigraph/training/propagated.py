@@ -38,7 +38,7 @@ class Moments:
     covariance: Tensor
 
 
-class Propagation:
+class PropagatedLogits:
     r"""First-order moments of a network's logits, features and dropout together.
 
     .. math::
