@@ -86,7 +86,7 @@ def test_more_seeds_need_only_what_is_new(study):
 
 
 def test_a_study_stopped_in_its_third_cell_goes_on(study, whole, numbers, tmp_path):
-    methods = (fakes.MILD, fakes.STOPPING, fakes.BOLD, fakes.PAPERS)
+    methods = (fakes.MILD, fakes.BOLD, fakes.STOPPING, fakes.PAPERS)
     with pytest.raises(KeyboardInterrupt):
         study(methods=methods)
     done = fakes.fits(tmp_path / "study")
@@ -263,6 +263,6 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
 def test_the_document_names_protocols_seeds_and_machine(whole):
     text = (whole.folder / "tables.md").read_text()
     assert text == whole.text
-    for words in ("**held-out**", "**paper**", "2 seeds", f"{os.cpu_count()} cores", "torch"):
+    for words in ("**held-out**", "**paper**", "Seeds: 2", f"{os.cpu_count()} cores", "torch"):
         assert words in text
     assert module.results(whole)["cells"] == list(whole.results.cells)
