@@ -266,3 +266,9 @@ def test_the_document_names_protocols_seeds_and_machine(whole):
     for words in ("**held-out**", "**paper**", "Seeds: 2", f"{os.cpu_count()} cores", "torch"):
         assert words in text
     assert module.results(whole)["cells"] == list(whole.results.cells)
+
+
+def test_the_document_says_which_tables_are_left_out(study, whole):
+    assert "Not in this run: table 2, 3, 4, 5, 6." in study(1, quick=True).text
+    made = {part.title[6] for parts in whole.tables.values() for part in parts}
+    assert all(f"table {number}" not in whole.text.split("\n")[2] for number in made)

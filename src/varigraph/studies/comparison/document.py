@@ -11,6 +11,7 @@ from varigraph.reporting.text_table import TextTable, markdown
 from varigraph.studies.comparison.chosen import CHOSEN
 from varigraph.studies.comparison.methods import Method
 from varigraph.studies.comparison.options import Options
+from varigraph.studies.comparison.plan import TABLES
 from varigraph.studies.comparison.protocols import Protocol
 from varigraph.studies.comparison.recipes import recipe
 from varigraph.studies.config import versions
@@ -56,10 +57,11 @@ def document(
         seeds: how many were asked for.
         seconds: of processor time, all processes together.
     """
+    parts = list(parts)
     return "\n".join(
         [
             "# The paper's tables\n",
-            "Written by `varigraph study paper`.\n",
+            f"Written by `varigraph study paper`.{_left_out(parts)}\n",
             *_points(_PROTOCOLS),
             *_points(_KNOWN),
             "Methods:\n",
@@ -69,6 +71,12 @@ def document(
             *map(markdown, parts),
         ]
     )
+
+
+def _left_out(parts: Sequence[TextTable]) -> str:
+    """A sentence about the tables that were not asked for."""
+    without = [str(n) for n in TABLES if not any(p.title.startswith(f"Table {n}.") for p in parts)]
+    return f" Not in this run: table {', '.join(without)}." if without else ""
 
 
 def _settings(
