@@ -17,6 +17,7 @@ from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import Method
 from varigraph.reporting.tables import link_quality
 from varigraph.studies import links as studies
+from varigraph.studies.progress import in_hundredths
 
 
 def links(
@@ -59,7 +60,7 @@ def links(
             out=out,
             root=root,
             fresh=fresh,
-            progress=lambda fraction, what: show("links", round(100 * fraction), 100),
+            progress=in_hundredths(show, "links"),
         )
     if as_json:
         record = {**studies.quality_record(outcome), "folder": str(outcome.folder)}

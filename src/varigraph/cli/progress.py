@@ -17,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from varigraph.studies.run import Progress as Show
+from varigraph.studies.progress import Progress as Show
 
 #: Seconds in which what an earlier call had finished is read back: it says nothing about speed.
 RESUMING = 1.0

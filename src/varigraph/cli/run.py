@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
 
 from varigraph.cli.mistakes import explained
-from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
+from varigraph.cli.options import Dataset, Epochs, Fresh, Json, LinkReading, Root, Seed
+from varigraph.cli.outcome import print_outcome
 from varigraph.cli.progress import progress_bars
 from varigraph.moments.links import Reading
 from varigraph.reporting.tables import terminal
@@ -25,7 +25,7 @@ def run(
     ] = None,
     seed: Seed = 0,
     samples: Annotated[int, typer.Option(help="Dropout masks per prediction.")] = 100,
-    epochs: Annotated[int, typer.Option(help="Passes over the training nodes.")] = 50,
+    epochs: Epochs = 50,
     links: Annotated[
         str | None,
         typer.Option(
@@ -33,9 +33,7 @@ def run(
             show_default="all links are certain",
         ),
     ] = None,
-    reading: Annotated[
-        str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
-    ] = "bernoulli",
+    reading: LinkReading = "bernoulli",
     root: Root = None,
     fresh: Fresh = False,
     as_json: Json = False,
@@ -60,14 +58,4 @@ def run(
     if as_json:
         typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
     else:
-        _print(outcome)
-
-
-def _print(outcome: studies.Outcome) -> None:
-    stdout = Console(highlight=False)
-    if outcome.reused:
-        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
-    stdout.print(terminal(outcome.levels, title=outcome.title))
-    for note in outcome.notes:
-        stdout.print(note, soft_wrap=True)
-    stdout.print(str(outcome.folder), soft_wrap=True)
+        print_outcome(outcome, [terminal(outcome.levels, title=outcome.title)])

@@ -13,8 +13,9 @@ from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
 from varigraph.studies import folder as files
 from varigraph.studies.config import Study
-from varigraph.studies.run import Progress, run
-from varigraph.training.networks import paper_network
+from varigraph.studies.progress import Progress, quiet
+from varigraph.studies.run import run
+from varigraph.studies.trained_network import trained_network
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ def audit_run(
     study = _study(folder) or Study(dataset.lower(), seed)
     options: dict[str, Any] = {name: getattr(study, name) for name in OPTIONS}
     graph = run(study.dataset, out=folder, root=root, progress=progress, **options).graph
-    model = paper_network(graph, seed=study.seed)
-    model.load_state_dict(files.read_weights(folder / "model.pt") or {})
+    model, _ = trained_network(
+        graph, folder, epochs=study.epochs, seed=study.seed, progress=progress or quiet
+    )
     noisy = add_noise(graph, percent=noise, seed=study.seed)
     found = audit(
-        model.eval(),
+        model,
         noisy,
         method=method,
         samples=samples,
@@ -74,10 +76,7 @@ OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 def _study(folder: Path) -> Study | None:
     """The options of the run in a folder, if there is one."""
     try:
-        held = json.loads((folder / files.CONFIG).read_text())
-        return Study(
-            held["dataset"], **{n: held[n] for n in OPTIONS} | {"noise": tuple(held["noise"])}
-        )
+        return Study.of(json.loads((folder / files.CONFIG).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import platform
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Any, get_args
 
 import torch
@@ -57,6 +59,23 @@ class Study:
             )
         if not all(math.isfinite(level) and level >= 0 for level in self.noise):
             raise OptionError(f"noise is {self.noise}", f"levels are percentages: noise={NOISE}")
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Study:
+        """The options behind a :meth:`record`.
+
+        Raises:
+            KeyError, TypeError, ValueError: where it is none.
+        """
+        options = {each.name: record[each.name] for each in fields(Study)}
+        return Study(**{**options, "noise": tuple(options["noise"])})
+
+    @property
+    def about_links(self) -> str:
+        """The end of a title: where the probabilities of links come from; nothing where none do."""
+        if self.links is None:
+            return ""
+        return f", links by {Path(self.links).name}, read as {self.reading}"
 
     def record(self) -> dict[str, Any]:
         """The options and the versions of what computes them, as JSON has them."""

@@ -15,7 +15,7 @@ from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.rungs import Rung, rung
 from varigraph.studies import folder as files
 from varigraph.studies.ladders import Ladders
-from varigraph.studies.run import Progress
+from varigraph.studies.progress import Progress
 from varigraph.training import PaperNetwork
 
 

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import torch
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise, load
 from varigraph.moments.links import Reading
-from varigraph.prediction import predict
-from varigraph.prediction.prediction import PARTS
-from varigraph.quantify import Level, score
+from varigraph.prediction import Prediction, predict
+from varigraph.quantify import Level
 from varigraph.reporting.plots import run_figure
 from varigraph.reporting.tables import markdown
 from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
 from varigraph.studies.link_source import LinkSource, link_source
-from varigraph.studies.paper import notes, published
+from varigraph.studies.paper import notes
+from varigraph.studies.progress import Progress, in_hundredths, quiet
+from varigraph.studies.stored_prediction import (
+    METHOD,
+    complete,
+    file_of,
+    level_of,
+    restored,
+    stored,
+)
 from varigraph.studies.trained_network import FILE, trained_network
 from varigraph.training import PaperNetwork
-
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,7 @@ def run(
         link_source(links),
         reading,
     )
-    tell = progress or (lambda stage, done, total: None)
+    tell = progress or quiet
     graph = load(study.dataset, root=root, seed=seed)
     folder = Path(out) if out is not None else Path("runs") / f"{study.dataset}-seed{seed}"
     source = LinkSource.of(study.links, graph)
@@ -101,7 +106,7 @@ def run(
         seed=seed,
         folder=folder / files.LINKS,
         root=root,
-        progress=lambda fraction, what: tell("links", round(100 * fraction), 100),
+        progress=in_hundredths(tell, "links"),
     )
     pieces = _Pieces(study, graph, folder, tell)
     model, reused = pieces.model()
@@ -111,9 +116,7 @@ def run(
         levels.append(found)
         reused += again
         pieces.progress("predicting", index, len(study.noise))
-    title = f"{study.dataset}, {samples} masks, seed {seed}"
-    if study.links is not None:
-        title += f", links by {Path(study.links).name}, read as {reading}"
+    title = f"{study.dataset}, {samples} masks, seed {seed}{study.about_links}"
     remarks = (*notes(study.dataset), *([source.note] if source.note else []))
     outcome = Outcome(title, folder, tuple(levels), remarks, tuple(reused), graph)
     _report(outcome)
@@ -142,45 +145,27 @@ class _Pieces:
 
     def level(self, model: PaperNetwork, noise: float, *, trust: bool) -> tuple[Level, list[str]]:
         """Scores at one level of noise, and the file of its predictions if it was used again."""
-        path = self.folder / f"predictions-{noise:g}.npz"
+        path = self.folder / file_of(noise)
         arrays = files.read_arrays(path) if trust else None
-        reused = arrays is not None and self.complete(arrays)
+        reused = arrays is not None and complete(arrays, self.graph)
         if arrays is None or not reused:
-            arrays = self.predict(model, noise)
+            arrays = stored(self.predict(model, noise), self.graph)
             files.write_arrays(path, arrays)
-        nodes = self.graph.test_mask
-        mean, *parts = (torch.from_numpy(arrays[name])[nodes] for name in ("mean", *PARTS))
-        scores = score(mean, dict(zip(PARTS, parts, strict=True)), self.graph.y[nodes])
-        level = Level(noise, scores, published(self.study.dataset, noise))
+        made = restored(arrays, samples=self.study.samples)
+        level = level_of(made, self.graph, dataset=self.study.dataset, noise=noise)
         return level, [path.name] if reused else []
 
-    def predict(self, model: PaperNetwork, noise: float) -> files.Arrays:
-        """Predictions for all nodes, as arrays."""
+    def predict(self, model: PaperNetwork, noise: float) -> Prediction:
+        """Predictions for all nodes."""
         noisy = add_noise(self.graph, percent=noise, seed=self.study.seed)
-        made = predict(
+        return predict(
             model,
             noisy,
-            method="diagonal",
+            method=METHOD,
             links=self.study.reading,
             samples=self.study.samples,
             seed=self.study.seed,
         )
-        tensors = {name: getattr(made, name) for name in _VARIANCES}
-        tensors |= {"mean": made.mean, **made.by_source}
-        tensors |= {"logits_mean": made.logits.mean, "logits_var": made.logits.var}
-        tensors |= {"test_nodes": self.graph.test_mask.nonzero().flatten()}
-        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
-
-    def complete(self, arrays: files.Arrays) -> bool:
-        """Whether the arrays read back are those that a run writes."""
-        shape = (self.graph.num_nodes, int(self.graph.y.max()) + 1)
-        return all(
-            name in arrays and arrays[name].shape == shape
-            for name in ("mean", *_VARIANCES, *PARTS, "logits_mean", "logits_var")
-        )
-
-
-_VARIANCES = ("aleatoric", "epistemic")
 
 
 def results(outcome: Outcome) -> dict[str, object]:

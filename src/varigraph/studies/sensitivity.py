@@ -19,7 +19,7 @@ from varigraph.studies import folder as files
 from varigraph.studies.ladder_points import LadderPoints
 from varigraph.studies.ladders import DOUBT, NOISE, Ladders
 from varigraph.studies.link_source import LinkSource, link_source
-from varigraph.studies.run import Progress
+from varigraph.studies.progress import Progress, in_hundredths, quiet
 from varigraph.studies.trained_network import FILE, trained_network
 
 _NOTES = (
@@ -117,7 +117,7 @@ def sensitivity(
         method,
         tuple(sorted(map(float, doubt))) if links is not None else (),
     )
-    tell = progress or (lambda stage, done, total: None)
+    tell = progress or quiet
     graph = load(study.dataset, root=root, seed=seed)
     name = f"{study.dataset}-sensitivity-seed{seed}"
     folder = Path(out) if out is not None else Path("runs") / name
@@ -129,14 +129,12 @@ def sensitivity(
         seed=seed,
         folder=folder / files.LINKS,
         root=root,
-        progress=lambda fraction, what: tell("links", round(100 * fraction), 100),
+        progress=in_hundredths(tell, "links"),
     ).get("edge_prob")
     model, trusted = trained_network(graph, folder, epochs=epochs, seed=seed, progress=tell)
     points = LadderPoints(study, graph, prob, folder, tell)
     ladders, reused = points.ladders(model, trust=trusted)
-    title = f"{study.dataset}, {method}, seed {seed}"
-    if study.links is not None:
-        title += f", links by {Path(study.links).name}, read as {reading}"
+    title = f"{study.dataset}, {method}, seed {seed}{study.about_links}"
     outcome = SensitivityOutcome(
         title,
         folder,

@@ -14,6 +14,22 @@ from varigraph.training import PaperNetwork, paper_network, train
 FILE = "model.pt"
 
 
+def read_network(graph: Data, folder: Path, *, seed: int) -> PaperNetwork | None:
+    """The network that was trained in a folder, in evaluation mode; None where there is none.
+
+    Args:
+        graph: that it was trained on.
+        folder: where its weights are kept.
+        seed: of the run.
+    """
+    model, state = paper_network(graph, seed=seed), files.read_weights(folder / FILE)
+    sizes = {name: value.shape for name, value in model.state_dict().items()}
+    if state is None or {name: value.shape for name, value in state.items()} != sizes:
+        return None
+    model.load_state_dict(state)
+    return model.eval()
+
+
 def trained_network(
     graph: Data,
     folder: Path,
@@ -31,13 +47,10 @@ def trained_network(
         seed: of the first weights and the training.
         progress: called with a stage, the steps done and the number of steps.
     """
+    known = read_network(graph, folder, seed=seed)
+    if known is not None:
+        return known, True
     model = paper_network(graph, seed=seed)
-    state, own = files.read_weights(folder / FILE), model.state_dict()
-    if state is not None and {k: v.shape for k, v in state.items()} == {
-        name: value.shape for name, value in own.items()
-    }:
-        model.load_state_dict(state)
-        return model.eval(), True
     history = train(
         model,
         graph,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv
 
 from varigraph.errors import GraphError, OptionError
+from varigraph.training.randomness import own_randomness
 
 
 class PaperNetwork(nn.Module):
@@ -116,6 +116,5 @@ def paper_network(graph: Data, *, dropout: float = 0.1, seed: int = 0) -> PaperN
         )
     if not 0 <= dropout < 1:
         raise OptionError(f"dropout is {dropout}", "choose 0 <= dropout < 1")
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
+    with own_randomness(seed):
         return PaperNetwork(graph.x.size(1), int(graph.y.max()) + 1, dropout=dropout)

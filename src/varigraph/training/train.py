@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -19,6 +18,7 @@ from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.training.checks import check_trainable
 from varigraph.training.lesson import Lesson, Noise
 from varigraph.training.propagated import check_propagable
+from varigraph.training.randomness import own_randomness
 from varigraph.training.sampling import Flow, NeighbourSampler
 
 Progress = Callable[[int, int, float], None]
@@ -113,7 +113,7 @@ def train(
         batch_size or 0,
     )
     start = time.perf_counter()
-    with _own_randomness(graph.x.device, seed):
+    with own_randomness(seed, graph.x.device):
         losses, validation = _taught(lesson, epochs, patience, progress)
     return History(
         loss=losses,
@@ -172,16 +172,6 @@ def _sampler(model: nn.Module, graph: Data, fanouts: Sequence[int]) -> Neighbour
     return NeighbourSampler(
         graph.edge_index, graph.num_nodes, _fanouts(fanouts, model), _flow(model)
     )
-
-
-@contextmanager
-def _own_randomness(device: torch.device, seed: int) -> Iterator[None]:
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(seed)
-        yield
 
 
 def _layers(model: nn.Module) -> list[MessagePassing]:

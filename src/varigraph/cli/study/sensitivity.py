@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
 
 from varigraph.cli.mistakes import explained
-from varigraph.cli.options import Dataset, Fresh, Json, Root, Seed
+from varigraph.cli.options import Dataset, Epochs, Fresh, Json, LinkReading, Root, Seed
+from varigraph.cli.outcome import print_outcome
 from varigraph.cli.progress import progress_bars
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
-from varigraph.reporting.text_table import terminal
+from varigraph.reporting.text_table import TextTable, terminal
 from varigraph.studies import sensitivity as studies
 from varigraph.studies.ladders import DOUBT, NOISE
 
@@ -52,14 +52,12 @@ def sensitivity(
             show_default=", ".join(f"{level:g}" for level in DOUBT),
         ),
     ] = None,
-    reading: Annotated[
-        str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
-    ] = "bernoulli",
+    reading: LinkReading = "bernoulli",
     method: Annotated[
         str, typer.Option(help="auto, first-order, covariance, diagonal or sampled.")
     ] = "first-order",
     samples: Annotated[int, typer.Option(help="Masks or draws, of methods that draw.")] = 100,
-    epochs: Annotated[int, typer.Option(help="Passes over the training nodes.")] = 50,
+    epochs: Epochs = 50,
     seed: Seed = 0,
     out: Annotated[
         Path | None,
@@ -92,16 +90,8 @@ def sensitivity(
     if as_json:
         typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
     else:
-        _print(outcome)
+        print_outcome(outcome, [terminal(_narrow(table)) for table in outcome.tables])
 
 
-def _print(outcome: studies.SensitivityOutcome) -> None:
-    stdout = Console(highlight=False)
-    if outcome.reused:
-        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
-    for table in outcome.tables:
-        narrow = tuple(NARROW.get(name, name) for name in table.header)
-        stdout.print(terminal(replace(table, header=narrow)))
-    for note in outcome.notes:
-        stdout.print(note, soft_wrap=True)
-    stdout.print(str(outcome.folder), soft_wrap=True)
+def _narrow(table: TextTable) -> TextTable:
+    return replace(table, header=tuple(NARROW.get(name, name) for name in table.header))

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GraphSAGE
-from torch_geometric.utils import to_torch_csr_tensor
 
+from varigraph.moments.sparse import Sparse
 from varigraph.training import train
 from varigraph.training.lesson import Noise
 from varigraph.training.networks import EncodedSage
+from varigraph.training.randomness import own_randomness
 
 Network = Literal["sage", "gcn", "encoded-sage"]
 HIDDEN, DROPOUT = 64, 0.5
@@ -53,8 +54,7 @@ class Chosen:
             seed: of the first weights; torch's global generator is left alone.
         """
         features, classes = graph.num_features, int(graph.y.max()) + 1
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+        with own_randomness(seed):
             if self.network == "encoded-sage":
                 return EncodedSage(features, classes, hidden=HIDDEN, dropout=DROPOUT)
             kind = GraphSAGE if self.network == "sage" else GCN
@@ -90,8 +90,10 @@ class _OnOneGraph(nn.Module):
     def __init__(self, model: nn.Module, graph: Data) -> None:
         super().__init__()
         self.model = model
-        nodes = graph.num_nodes
-        self.adjacency = to_torch_csr_tensor(graph.edge_index.flip(0), size=(nodes, nodes))
+        sources, targets = graph.edge_index[:, graph.edge_index[1].argsort(stable=True)]
+        ones = torch.ones(len(sources), device=sources.device)
+        shape = (graph.num_nodes, graph.num_nodes)
+        self.adjacency = Sparse(targets, sources, ones, shape).csr
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:  # [nodes, features]
         logits: Tensor = self.model(x, self.adjacency)

@@ -1,0 +1,42 @@
+"""What a study found, on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console, RenderableType
+
+
+class Outcome(Protocol):
+    """What all studies that go on where they stopped have to say."""
+
+    @property
+    def reused(self) -> tuple[str, ...]:
+        """Files of an earlier call that were taken over."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+
+    @property
+    def folder(self) -> Path:
+        """Where everything was written."""
+
+
+def print_outcome(outcome: Outcome, tables: Iterable[RenderableType]) -> None:
+    """What was reused, the tables, the notes, and last the folder.
+
+    Args:
+        outcome: of a study.
+        tables: its figures.
+    """
+    stdout = Console(highlight=False)
+    if outcome.reused:
+        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
+    for table in tables:
+        stdout.print(table)
+    for note in outcome.notes:
+        stdout.print(note, soft_wrap=True)
+    stdout.print(str(outcome.folder), soft_wrap=True)
