@@ -105,6 +105,7 @@ def paper_network(graph: Data, *, dropout: float = 0.1, seed: int = 0) -> PaperN
         seed: draws the first weights; torch's global generator is left alone.
 
     Example:
+        >>> import torch
         >>> graph = Data(x=torch.zeros(4, 5), y=torch.tensor([0, 1, 2, 1]))
         >>> paper_network(graph).dense3
         Linear(in_features=8, out_features=3, bias=True)
