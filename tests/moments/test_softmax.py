@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.moments.softmax_moments import SMALL, class_probabilities, normal_points
 
 
 def probabilities(mean, var, masks=1):
@@ -49,6 +49,42 @@ def test_small_variances_follow_the_jacobian():
     slope = torch.autograd.functional.jacobian(lambda z: z.softmax(-1), mean)
     got = probabilities(mean, var.double(), masks=50)
     assert torch.allclose(got.var[0, 0], slope.square() @ var.double(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("masks", [1, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_derivatives_are_as_good_as_points(masks, seed):
+    generator = np.random.default_rng(seed)
+    mean, var = generator.normal(0, 3, 5), SMALL * generator.uniform(0.1, 1, 5)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(7)
+    grid = np.stack(np.meshgrid(*[nodes] * 5), -1).reshape(-1, 5)
+    chance = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 5), -1), -1).ravel()
+    shares = np.exp(mean + np.sqrt(var) * grid)
+    shares /= shares.sum(1, keepdims=True)
+    want = chance @ shares
+    want_var = chance @ (shares - want) ** 2
+    got = probabilities(torch.from_numpy(mean), torch.from_numpy(var), masks)
+    assert got.mean[0, 0].numpy() == pytest.approx(want, abs=1e-6)
+    assert got.var[0, 0].numpy() == pytest.approx(want_var, rel=0.007)
+
+
+def test_a_nearly_certain_answer_keeps_its_digits():
+    mean = torch.tensor([20.0, 0.0, -1.0])
+    var = torch.full((3,), 1e-3)
+    got = probabilities(mean, var)
+    exact = probabilities(mean.double(), var.double())
+    assert torch.allclose(got.var.double(), exact.var, rtol=1e-4, atol=0)
+
+
+def test_rows_of_both_kinds():
+    mean = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0)).double()
+    var = torch.tensor([1e-4, 1.0, 1e-4, 0.5, 2.0, 0.0]).double()[None, :, None].expand(1, 6, 3)
+    points = normal_points(1, 3)
+    whole = class_probabilities(Gaussian(mean, var), points)
+    for row in range(6):
+        alone = class_probabilities(Gaussian(mean[:, [row]], var[:, [row]]), points)
+        assert torch.allclose(whole.mean[:, [row]], alone.mean, rtol=1e-12)
+        assert torch.allclose(whole.var[:, [row]], alone.var, rtol=1e-12)
 
 
 extreme = st.floats(-1e4, 1e4, allow_nan=False, width=32)

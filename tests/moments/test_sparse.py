@@ -29,3 +29,35 @@ def test_samples_become_columns(matrix):
 
 def test_transpose(matrix):
     assert torch.equal(matrix.transpose.csr.to_dense(), matrix.csr.to_dense().T)
+
+
+def drawn(rows, columns, *, seed, share=0.3):
+    generator = torch.Generator().manual_seed(seed)
+    dense = torch.randn(rows, columns, generator=generator).double()
+    dense[torch.rand(rows, columns, generator=generator) > share] = 0
+    at = dense.nonzero().T
+    return Sparse(*at, dense[tuple(at)], (rows, columns)), dense
+
+
+def test_picked_rows(matrix):
+    rows = torch.tensor([2, 0, 0])
+    assert torch.equal(matrix.picked(rows).csr.to_dense(), matrix.csr.to_dense()[rows])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
+def test_products_of_sparse_matrices(share):
+    (one, dense_one), (two, dense_two) = drawn(30, 20, seed=0), drawn(20, 25, seed=1, share=share)
+    assert torch.allclose(one.times(two).csr.to_dense(), dense_one @ dense_two)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.5])
+def test_row_products(share):
+    (one, dense_one), (two, dense_two) = drawn(30, 20, seed=0), drawn(30, 20, seed=1, share=share)
+    weight = torch.rand(20).double()
+    want = (dense_one * dense_two * weight).sum(1)
+    assert torch.allclose(one.row_products(two, weight), want)
+    assert torch.allclose(two.row_products(one, weight), want)
+    own = (dense_one.square() * weight).sum(1)
+    assert torch.allclose(one.row_products(one, weight), own)
+    shuffled = one.times(Sparse(*torch.arange(20).expand(2, -1), torch.ones(20).double(), (20, 20)))
+    assert torch.allclose(shuffled.row_products(two, weight), want)

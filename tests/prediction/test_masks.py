@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from varigraph.prediction.masks import Site, draw_masks
+from varigraph.prediction.masks import Site, draw_all_masks, draw_masks
 
 FAILURE_RATE = 1e-6
 SITE = Site(torch.Size([40, 25]), 0.3)
@@ -47,3 +47,10 @@ def test_neighbouring_numbers_are_independent():
 def test_rates_at_the_ends(rate, value):
     masks = draw_masks(Site(torch.Size([5]), rate), 0, range(3), seed=0)
     assert masks.unique().tolist() == [value]
+
+
+def test_all_sites_at_once():
+    sites = [SITE, Site(torch.Size([7]), 0.5), Site(torch.Size([3, 2]), 0.1)]
+    together = draw_all_masks(sites, range(2, 5), seed=4)
+    one_by_one = [draw_masks(site, p, range(2, 5), seed=4) for p, site in enumerate(sites)]
+    assert all(map(torch.equal, together, one_by_one))

@@ -236,9 +236,10 @@ def test_nodes_restrict_the_answer():
     model, graph = made(Functional), noisy_ring()
     whole = diagonal(model, graph, samples=7)
     picked = diagonal(model, graph, samples=7, nodes=[4, 1])
-    assert torch.equal(picked.total, whole.total[[4, 1]])
+    assert torch.allclose(picked.total, whole.total[[4, 1]], rtol=1e-12)
     mask = torch.tensor([True, False, False, True, False, False])
-    assert torch.equal(diagonal(model, graph, samples=7, nodes=mask).mean, whole.mean[mask])
+    masked = diagonal(model, graph, samples=7, nodes=mask).mean
+    assert torch.allclose(masked, whole.mean[mask], rtol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(), (4,), (6, 1), (6, 4)])

@@ -106,6 +106,11 @@ class InputNoise:
             self._links[len(self.sums) - 1] = links
         return len(self.sums) - 1
 
+    @cached_property
+    def silent(self) -> bool:
+        """Whether there is no noise at all."""
+        return not bool(self.node.any() and self.feature.any())
+
     def overlap(self, a: Path, b: Path) -> Tensor:  # [nodes]
         r""":math:`\sum_w P^a_{uw} P^b_{uw} n_w`, where P is the product of the sums on a path."""
         key = (a, b) if a <= b else (b, a)
@@ -117,13 +122,20 @@ class InputNoise:
         return self._overlaps[key]
 
     def _overlap(self, key: tuple[Path, Path], rows: Tensor) -> Tensor:
-        first = self.spread(Pairs.identity(rows, len(self.node), self.node), key[0])
-        second = first
-        if key[0] != key[1]:
-            second = self.spread(Pairs.identity(rows, len(self.node), self.node), key[1])
-            first, second = first.aligned(second)
-        products = (first.values * second.values).flatten() * self.node[first.column]
-        return products.new_zeros(len(rows)).index_add_(0, first.row, products)
+        short, long = sorted(key, key=len)
+        far = self._reach(long, rows)
+        near = far if short == long else self._reach(short, rows)
+        return near.row_products(far, self.node)
+
+    def _reach(self, path: Path, rows: Tensor) -> Sparse:  # [rows, nodes]
+        """The product of the sums on a path, for some of its rows."""
+        if not path:
+            own = torch.arange(len(rows), device=rows.device)
+            return Sparse(own, rows, self.node.new_ones(len(rows)), (len(rows), len(self.node)))
+        reach = self.sums[path[0]].picked(rows)
+        for number in path[1:]:
+            reach = reach.times(self.sums[number])
+        return reach
 
     def spread(self, pairs: Pairs, path: Path) -> Pairs:
         """Cotangents of a value carried back along a path to the features."""
@@ -196,11 +208,15 @@ class Affine(Gaussian):
     @cached_property
     def from_features(self) -> Tensor:  # [nodes, features]
         """Variance due to the noise of the features, exact."""
+        if self.noise.silent:
+            return torch.zeros_like(self.mean)
         return self._overlapped(lambda left, right: (left * self.noise.feature * right).sum(1))
 
     @cached_property
     def covariance(self) -> Tensor:  # [nodes, features, features]
         """Covariance due to the noise of the features, exact."""
+        if self.noise.silent:
+            return torch.zeros_like(self.mean[:, :, None] * self.mean[:, None])
         return self._overlapped(lambda left, right: (left * self.noise.feature) @ right.T)
 
     def _overlapped(self, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

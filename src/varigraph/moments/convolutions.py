@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +14,7 @@ from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.kept import kept
 from varigraph.moments.linear import linear, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
@@ -160,7 +161,7 @@ def _incoming(
             links=links,
         )
 
-    return _prepared(build, edge_index, edge_weight, layer.flow, aggregation, len(x))
+    return _prepared(build, edge_index, edge_weight, layer.flow, aggregation, len(x), x.dtype)
 
 
 def _normalised(
@@ -189,11 +190,19 @@ def _normalised(
             certain_loops=loops and normalize,
         )
 
-    return _prepared(build, edge_index, edge_weight, layer.flow, improved, loops, normalize, len(x))
+    options = layer.flow, improved, loops, normalize, len(x), x.dtype
+    return _prepared(build, edge_index, edge_weight, *options)
 
 
-def _prepared(build: Callable[[], Neighbours], *origin: Any) -> Neighbours:
-    neighbours: Neighbours = current().prepare(build, build.__qualname__, *origin)
+def _prepared(
+    build: Callable[[], Neighbours], edge_index: Any, edge_weight: Tensor | None, *options: Hashable
+) -> Neighbours:
+    """Built once for a graph, or once for a prediction where more than its links has a say."""
+    key = build.__qualname__, *options
+    alone = isinstance(edge_index, Tensor) and edge_weight is None and current().links is None
+    if alone:
+        return kept(edge_index, key, build)
+    neighbours: Neighbours = current().prepare(build, edge_index, edge_weight, *key)
     return neighbours
 
 

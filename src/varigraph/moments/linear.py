@@ -27,20 +27,34 @@ def linear(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     """
     certain(weight, bias, of="linear")
     if isinstance(x, NeighbourSum):
+        if x.sums_first(len(weight)):
+            return linear(x.neighbours.sum(x.x), weight, bias)
         return shifted(x.neighbours.sum(linear(x.x, weight)), bias)
     mean = F.linear(x.mean, weight, bias)
     if isinstance(x, Affine):
         out: Gaussian = x.mapped(weight, mean)
     else:
-        out = Gaussian(mean, F.linear(x.var, weight.square()))
+        out = Gaussian(mean, _spread(x.var, weight.square()))
     return recorded(out, (x, Dense(weight)))
+
+
+def _spread(var: Tensor, squares: Tensor) -> Tensor:  # [.., features], [outputs, features]
+    r""":math:`(W \circ W) \sigma^2`, computed once where all nodes or all features share it."""
+    if var.dim() == 2 and var.stride(0) == 0:
+        return F.linear(var[:1], squares).expand(len(var), -1)
+    if var.dim() == 2 and var.stride(1) == 0:
+        return var[:, :1] * squares.sum(1)
+    return F.linear(var, squares)
 
 
 def shifted(x: Gaussian, by: Tensor | None) -> Gaussian:
     """Moments of :math:`x + b` for a certain b."""
     if by is None:
         return x
-    return rescaled(x, x.mean + by, torch.ones_like(by))
+    if isinstance(x, Affine):
+        return rescaled(x, x.mean + by, torch.ones_like(by))
+    mean = x.mean + by
+    return recorded(Gaussian(mean, x.var.expand_as(mean)), (x, Scale(torch.ones_like(by))))
 
 
 def rescaled(x: Gaussian, mean: Tensor, slope: Tensor) -> Gaussian:

@@ -13,7 +13,7 @@ from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities, plain
-from varigraph.moments.propagation import recorded
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Sum
 
@@ -54,7 +54,8 @@ class Neighbours:
         """
         mean = self.expected @ x.mean
         known = x.extra if isinstance(x, Affine) else x.var
-        var = self.square @ known
+        same = known.dim() == 2 and known.stride(0) == 0  # for all nodes
+        var = self.square_sums * known[:1] if same else self.square @ known
         if self.coin is not None:
             # The features' noise is exact only through the mean of the sum; what coins do to it
             # is a source of its own.
@@ -105,6 +106,12 @@ class Neighbours:
         return self._matrix(square if self.prob is None else square * self.prob)
 
     @cached_property
+    def square_sums(self) -> Tensor:
+        """Sums of the expected squares over each node's neighbours, ``[nodes, 1]``."""
+        zeros = self.weight.new_zeros(self.nodes)
+        return zeros.index_add_(0, self.target, self.square.values)[:, None]
+
+    @cached_property
     def coin(self) -> Sparse | None:
         """Variances of the weights, :math:`Var[S]`; None where all links are certain."""
         if self.prob is None:
@@ -152,6 +159,14 @@ class NeighbourSum(Gaussian):
 
     def __init__(self, neighbours: Neighbours, x: Gaussian) -> None:
         self.__dict__.update(neighbours=neighbours, x=x)
+
+    def sums_first(self, width: int) -> bool:
+        """Whether to sum before a map to so many features: less work where the map widens.
+
+        Only where all links are certain, and where nobody wants to know what responds to what.
+        """
+        narrower = self.x.mean.shape[-1] < width
+        return narrower and self.neighbours.prob is None and current().tape is None
 
     @cached_property
     def _moments(self) -> Gaussian:

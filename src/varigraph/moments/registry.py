@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -44,7 +45,7 @@ class Rule:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the rule; options that it does not know are refused, never ignored."""
         try:
-            inspect.signature(self.apply).bind(*args, **kwargs)
+            self._signature.bind(*args, **kwargs)
         except TypeError as unknown:
             raise MissingRuleError(
                 f"the moment rule for {self.names[0]}() cannot be called like this: {unknown}",
@@ -52,12 +53,16 @@ class Rule:
             ) from None
         return self.apply(*args, **kwargs)
 
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.signature(self.apply)
+
 
 FUNCTIONS: dict[Callable[..., Any], Rule] = {}
 IN_PLACE: set[Callable[..., Any]] = set()
 LAYERS: dict[type[nn.Module], Rule] = {}
-#: torch's own modules whose ``forward`` only calls functions that have rules.
-TRANSPARENT: set[type[nn.Module]] = set()
+#: torch's own modules whose ``forward`` only calls functions that have rules, with these rules.
+TRANSPARENT: dict[type[nn.Module], Rule] = {}
 
 
 def implements(
@@ -88,7 +93,7 @@ def implements(
             else:
                 for function in _functions(target):
                     _add(FUNCTIONS, function, rule)
-        TRANSPARENT.update(modules)
+        TRANSPARENT.update(dict.fromkeys(modules, rule))
         return apply
 
     return register

@@ -52,6 +52,36 @@ class Sparse:
         first = self.start[rows] - (counts.cumsum(0) - counts)
         return asked, torch.arange(len(asked), device=rows.device) + first[asked]
 
+    def picked(self, rows: Tensor) -> Sparse:
+        """The rows asked for, as a matrix of their own."""
+        asked, entry = self.walks(rows)
+        return Sparse(asked, self.columns[entry], self.values[entry], (len(rows), self.shape[1]))
+
+    def times(self, other: Sparse) -> Sparse:
+        """The product of two sparse matrices; the entries within a row are in any order."""
+        product = torch.sparse.mm(self.csr, other.csr)
+        start = product.crow_indices()
+        rows = torch.arange(self.shape[0], device=start.device).repeat_interleave(start.diff())
+        entries = product.col_indices(), product.values()
+        return Sparse(rows, *entries, (self.shape[0], other.shape[1]))
+
+    def row_products(self, other: Sparse, weight: Tensor) -> Tensor:  # [columns] -> [rows]
+        r""":math:`\sum_w A_{uw} B_{uw} n_w` for every row u."""
+        if other is self:
+            found = self.values.square()
+        else:
+            if len(other.values) > len(self.values):
+                return other.row_products(self, weight)
+            if len(other.values) == 0:
+                return self.values.new_zeros(self.shape[0])
+            keys, order = (other.rows * other.shape[1] + other.columns).sort()
+            wanted = self.rows * self.shape[1] + self.columns
+            place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
+            theirs = other.values[order[place]]
+            found = torch.where(keys[place] == wanted, self.values * theirs, 0)
+        found = found * weight[self.columns]
+        return found.new_zeros(self.shape[0]).index_add_(0, self.rows, found)
+
     @cached_property
     def transpose(self) -> Sparse:
         """Rows and columns exchanged."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from varigraph.moments.softmax import TOTAL_POINTS, normal_points, row_slices, softmax_
+from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points, row_slices, softmax_
 from varigraph.prediction.logits import CorrelatedLogits, diagonal, root_of
 from varigraph.prediction.prediction import PARTS
 
@@ -61,7 +61,7 @@ def _blocks(logits: CorrelatedLogits, points: Tensor) -> Iterator[CorrelatedLogi
 
 def _moments(logits: CorrelatedLogits, points: Tensor) -> tuple[Tensor, Tensor]:
     moves = _moves(logits, points[None])[0]
-    drawn = softmax_(logits.mean[..., None] + _total(moves))
+    drawn = _softmax(logits.mean[..., None] + _total(moves))
     mean = drawn.mean(-1)
     drawn -= mean[..., None]
     return mean, drawn.square_().mean(-1)
@@ -85,11 +85,11 @@ def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Ten
     """
     one, two = _moves(logits, points)
     centre = logits.mean[..., None]
-    drawn = softmax_(centre + _total(one))
+    drawn = _softmax(centre + _total(one))
     drawn -= drawn.mean(-1, keepdim=True)
     var = drawn.square().mean(-1)
     others = centre + _total(two)
-    covariances = [(drawn * softmax_(others - two[part] + one[part])).mean(-1) for part in sources]
+    covariances = [(drawn * _softmax(others - two[part] + one[part])).mean(-1) for part in sources]
     sharp = var > NOTHING
     logit = torch.stack([diagonal(logits.shares[part]) for part in sources])
     whole = diagonal(torch.stack(list(logits.shares.values())).sum(0)).clamp_min(NOTHING)
@@ -112,3 +112,7 @@ def _moves(logits: CorrelatedLogits, points: Tensor) -> list[dict[str, Tensor]]:
 def _total(moves: dict[str, Tensor]) -> Tensor:
     first, *others = moves.values()
     return sum(others, first)
+
+
+def _softmax(logits: Tensor) -> Tensor:  # [nodes, classes, points]
+    return softmax_(logits.transpose(0, 1)).transpose(0, 1)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.moments.softmax_moments import class_probabilities, normal_points
 from varigraph.prediction.answer import answer
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.linearised import linearised

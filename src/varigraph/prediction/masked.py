@@ -13,7 +13,7 @@ from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.injection import injected
-from varigraph.prediction.masks import draw_masks
+from varigraph.prediction.masks import draw_all_masks
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
 
@@ -49,15 +49,12 @@ def masked_outputs(
             warnings.warn(NO_DROPOUT, stacklevel=7)
         yield Gaussian(plain.mean[None], plain.var[None]), slice(0, 1)
         return
-    batch = max(1, question.memory // passes.bytes_per_mask())
+    batch = passes.masks_at_once(question.memory)
     for start in range(0, question.samples, batch):
         chosen = range(start, min(start + batch, question.samples))
-        masks = [
-            draw_masks(site, place, chosen, seed=question.seed).to(plain.mean)
-            for place, site in enumerate(passes.sites)
-        ]
-        mean, var = torch.vmap(passes.with_masks)(*masks)
-        yield Gaussian(mean, var), slice(chosen.start, chosen.stop)
+        masks = draw_all_masks(passes.sites, chosen, seed=question.seed)
+        masks = [mask.to(plain.mean) for mask in masks]
+        yield passes.with_masks(masks), slice(chosen.start, chosen.stop)
 
 
 def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
@@ -29,7 +28,8 @@ class Mixture:
     @classmethod
     def of(cls, components: Gaussian) -> Mixture:
         """Moments over the leading axis, ``[samples, ...]``."""
-        between, mean = torch.var_mean(components.mean, dim=0, correction=0)
+        mean = components.mean.mean(0)
+        between = (components.mean - mean).square().mean(0)
         return cls(len(components), mean, components.var.mean(0), between)
 
     def __add__(self, other: Mixture) -> Mixture:

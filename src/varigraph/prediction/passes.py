@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,8 @@ from varigraph.prediction.masks import Masks, Site, Sites
 
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
 TENSORS_AT_ONCE = 12
+#: Numbers in the widest tensor of a batch of masks on a processor: a few megabytes.
+NUMBERS_AT_ONCE = 2**20
 
 
 @dataclass
@@ -58,7 +60,14 @@ class Passes:
         self.sites = sites.found
         return out
 
-    def with_masks(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
+    def with_masks(self, masks: Sequence[Tensor]) -> Gaussian:
+        """Outputs ``[samples, nodes, classes]`` under masks ``[samples, *shape]``, one per site."""
+        if len(masks[0]) > 1:
+            return Gaussian(*torch.vmap(self._masked)(*masks))
+        mean, var = self._masked(*(mask[0] for mask in masks))
+        return Gaussian(mean[None], var[None])
+
+    def _masked(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 
@@ -66,13 +75,19 @@ class Passes:
             result = next(kept, None)
             return compute() if result is None else result
 
-        out = self._through(Propagation(self.links, Masks(masks), step, self._prepared))
+        out = self._through(Propagation(self.links, Masks(self.sites, masks), step, self._prepared))
         return out.mean, out.var
 
-    def bytes_per_mask(self) -> int:
-        """Memory that one more mask in a batch takes, roughly and rather too high."""
+    def masks_at_once(self, memory: int) -> int:
+        """How many masks to run together: within the memory, and no more than is quick.
+
+        Together they cost fewer calls; beyond the processor's cache they cost more than that.
+        """
         numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
-        return numbers * self.x.mean.element_size()
+        in_memory = memory // (numbers * self.x.mean.element_size())
+        if self.x.mean.device.type == "cpu":
+            in_memory = min(in_memory, NUMBERS_AT_ONCE // max(self._widest, 1))
+        return max(1, in_memory)
 
     def _through(self, propagation: Propagation) -> Gaussian:
         with propagating(propagation):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from varigraph.errors import ModelError
-from varigraph.moments.softmax import normal_points
+from varigraph.moments.softmax_moments import normal_points
 
 #: Points that stand for the normal distribution of a node's logits.
 POINTS = 64

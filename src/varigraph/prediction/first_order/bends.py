@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from varigraph.moments.affine import Affine, Path
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.softmax import row_slices
+from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.tape import Columns, Dense, Operator, Scale, Tape
 from varigraph.prediction.first_order.responses import Responses
 from varigraph.prediction.first_order.shares import NoiseRoot

@@ -1,0 +1,124 @@
+"""From uncertain logits to uncertain class probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from varigraph.moments.gaussian import Gaussian
+
+#: Points over all masks together: few per mask are enough where many masks are averaged.
+TOTAL_POINTS = 1024
+POINTS_PER_CLASS = 4
+#: Numbers that are held at once while class probabilities are integrated: some megabytes.
+AT_ONCE = 2**20
+#: Up to this variance of its logits a softmax is taken by its derivatives: its variance is then
+#: within 0.7 % of the true one, as with points, and its mean within 1e-6.
+SMALL = 0.0025
+#: Exponents up to here neither overflow nor all vanish in float32.
+LARGEST_EXPONENT = 60.0
+
+
+@lru_cache(maxsize=8)
+def normal_points(
+    masks: int, classes: int, total: int = TOTAL_POINTS
+) -> Tensor:  # [masks, points, classes]
+    r"""Point sets that stand for a standard normal in as many dimensions as there are classes.
+
+    Sobol points through :math:`\Phi^{-1}`, mirrored, so that odd moments vanish, and whitened, so
+    that the covariance of each set is exactly the identity: where the softmax is nearly linear
+    over the spread of the logits the result is exact for every mask, and elsewhere the errors of
+    different masks average out, because each has points of its own.
+    """
+    half = max(total // masks, POINTS_PER_CLASS * classes) // 2
+    engine: Any = SobolEngine(classes, scramble=True, seed=0)
+    edge = 1 / (4 * masks * half)  # a point farther out would stand for more than its share
+    uniform = engine.draw(masks * half, dtype=torch.float64).clamp(edge, 1 - edge)
+    points = torch.special.ndtri(uniform).view(masks, half, classes)
+    root = torch.linalg.cholesky(points.mT @ points / half)
+    points = torch.linalg.solve_triangular(root, points.mT, upper=False).mT
+    return torch.cat([points, -points], dim=1)
+
+
+def class_probabilities(logits: Gaussian, points: Tensor) -> Gaussian:
+    r"""Moments of :math:`\mathrm{softmax}(\mu + \sigma \circ z)`.
+
+    Args:
+        logits: ``[masks, nodes, classes]``.
+        points: ``[masks, points, classes]``, from :func:`normal_points`.
+
+    By derivatives where logits hardly move (:data:`SMALL`), over a set of points z elsewhere.
+    The means add up to 1 and no variance exceeds :math:`m (1 - m)`, for any input. Where logits
+    of several classes spread so far that the softmax saturates (variances of 9), a mean is still
+    within 0.03.
+    """
+    found = _by_derivatives(logits)
+    wide = logits.var.amax(-1) > SMALL  # [masks, nodes]
+    for mask in wide.any(1).nonzero().flatten().tolist():
+        rows = wide[mask].nonzero().flatten()
+        some = points[mask].to(logits.mean)
+        for block in row_slices(len(rows), some.numel()):
+            chosen = rows[block]
+            at = mask, chosen
+            found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], some)
+    return found
+
+
+def _by_derivatives(logits: Gaussian) -> Gaussian:
+    r"""Second order in the mean, first in the variance, with :math:`q_i = 1 - p_i`.
+
+    .. math::
+        V_i = p_i^2 \Big(q_i^2 v_i + \sum_{j \ne i} p_j^2 v_j\Big) \qquad
+        E_i = p_i + \frac{V_i}{2 p_i} - \frac{p_i}{2} \sum_j p_j q_j v_j
+
+    All sums are of positive terms, so that nothing cancels where a probability is close to 1.
+    """
+    # Classes before nodes: reductions over a short last axis are slow.
+    p, v = logits.mean.mT.contiguous().softmax(-2), logits.var.mT  # [masks, classes, nodes]
+    others = 1 - torch.eye(p.shape[-2], dtype=p.dtype, device=p.device)
+    q = others @ p
+    moved = q.square() * v + others @ (p.square() * v)
+    shift = (p * q * v).sum(-2, keepdim=True)
+    mean, var = torch.addcmul(p, p, moved - shift, value=0.5), p.square() * moved
+    return Gaussian(mean.mT.contiguous(), var.mT.contiguous())
+
+
+def _by_points(mean: Tensor, var: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of the softmax over points, ``[nodes, classes]`` each."""
+    # Classes first: neighbouring numbers are then added, not numbers a few places apart.
+    centre, std, z = mean.T[..., None], var.sqrt().T[..., None], points.T[:, None]
+    drawn = softmax_(torch.addcmul(centre - centre.amax(0), std, z), spread=std.max() * z.max())
+    middle = drawn.mean(-1)
+    drawn -= middle[..., None]
+    return middle.T, torch.linalg.vecdot(drawn, drawn).T / len(points)
+
+
+def softmax_(logits: Tensor, *, spread: Tensor | None = None) -> Tensor:  # [classes, ...]
+    """Softmax over the classes, in place.
+
+    Args:
+        logits: any.
+        spread: how far any of them can be from what they would be if their largest were 0;
+            None where nothing is known about them.
+    """
+    if spread is None or float(spread) > LARGEST_EXPONENT:
+        logits -= logits.amax(0)
+    logits.exp_()
+    logits /= logits.sum(0)
+    return logits
+
+
+def row_slices(nodes: int, numbers: int) -> Iterator[slice]:
+    """Slices of the nodes such that what is computed at once fits in a processor's cache.
+
+    Args:
+        nodes: how many there are.
+        numbers: how many numbers each of them needs.
+    """
+    step = max(1, AT_ONCE // numbers)
+    return (slice(first, first + step) for first in range(0, nodes, step))
