@@ -54,3 +54,12 @@ def test_all_sites_at_once():
     together = draw_all_masks(sites, range(2, 5), seed=4)
     one_by_one = [draw_masks(site, p, range(2, 5), seed=4) for p, site in enumerate(sites)]
     assert all(map(torch.equal, together, one_by_one))
+
+
+@pytest.mark.parametrize("width", [(25,), (3,), ()])
+def test_rows_are_those_of_the_whole_mask(width):
+    site = Site(torch.Size([100, *width]), 0.3)
+    whole = draw_masks(site, 1, range(2), seed=9)
+    for rows in (slice(0, 1), slice(0, 48), slice(48, 80), slice(80, 100)):
+        some = draw_masks(site, 1, range(2), seed=9, rows=rows)
+        assert torch.equal(some, whole[:, rows])

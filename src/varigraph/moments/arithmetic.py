@@ -9,6 +9,7 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
+from varigraph.moments.by_rows import by_node
 from varigraph.moments.elementwise import elementwise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain, rescaled
@@ -32,18 +33,25 @@ def add(x: Value, other: Value, *, alpha: float = 1) -> Gaussian:
     """
     if x is other:  # one and the same noise: it adds up before it is squared
         return mul(x, 1 + alpha)
+    return _total(x, other, alpha=alpha)
+
+
+@by_node
+def _total(x: Value, other: Value, *, alpha: float) -> Gaussian:
+    if isinstance(x, Gaussian) and isinstance(other, Gaussian):
+        return joined(x, other, alpha=alpha)
     mean = mean_of(x) + alpha * mean_of(other)
     if not isinstance(other, Gaussian):
         return rescaled(gaussian(x), mean, mean.new_ones(()))
-    if not isinstance(x, Gaussian):
-        return rescaled(other, mean, mean.new_full((), alpha))
-    return joined(x, other, mean, alpha=alpha)
+    return rescaled(other, mean, mean.new_full((), alpha))
 
 
+@by_node
 def joined(
-    x: Gaussian, other: Gaussian, mean: Tensor, *, alpha: float = 1, shared: Tensor | None = None
+    x: Gaussian, other: Gaussian, *, alpha: float = 1, shared: Tensor | None = None
 ) -> Gaussian:
-    r"""Moments of :math:`x + \alpha y`, given the mean and, where known, their covariance."""
+    r"""Moments of :math:`x + \alpha y`, given, where known, their covariance."""
+    mean = x.mean + other.mean if alpha == 1 else x.mean + alpha * other.mean
     if isinstance(x, Affine) and isinstance(other, Affine) and x.mean.shape == other.mean.shape:
         out: Gaussian = x.plus(other, alpha, mean)
     else:
@@ -70,6 +78,11 @@ def mul(x: Value, other: Value) -> Gaussian:
     """
     if x is other and isinstance(x, Gaussian):
         return square(x)
+    return _product(x, other)
+
+
+@by_node
+def _product(x: Value, other: Value) -> Gaussian:
     a, b = mean_of(x), mean_of(other)
     if not isinstance(other, Gaussian):
         return rescaled(gaussian(x), a * b, torch.as_tensor(b, dtype=a.dtype, device=a.device))

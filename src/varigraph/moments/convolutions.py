@@ -13,11 +13,13 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
+from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.kept import kept
 from varigraph.moments.linear import linear, shifted
 from varigraph.moments.maximum import group_max
-from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
+from varigraph.moments.neighbour_sum import NeighbourSum
+from varigraph.moments.neighbours import Neighbours, as_edge_index, neighbours_of
 from varigraph.moments.normalisation import normalize
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
@@ -94,7 +96,7 @@ def appnp(
     for _ in range(layer.K):
         summed = mul(neighbours.sum(hidden), 1 - layer.alpha)
         shared = (1 - layer.alpha) * loops * shared
-        hidden = joined(summed, start, summed.mean + start.mean, shared=shared)
+        hidden = joined(summed, start, shared=shared)
         shared = shared + start.var
     return hidden
 
@@ -124,6 +126,8 @@ def _self_and_neighbours(
 
     A self-loop brings the node's own noise in twice: :math:`2 E[S_{uu}] (C \circ A) \sigma_u^2`.
     """
+    if isinstance(x, ByRows) and of_self is not None:
+        x.settle()
     neighbours = _incoming(layer, x, edge_index, edge_weight)
     largest = _aggregation(layer) == "max"
     summed = _largest(neighbours, messages) if largest else NeighbourSum(neighbours, messages)
@@ -133,7 +137,7 @@ def _self_and_neighbours(
     own, shared = linear(x, of_self.weight, of_self.bias), None
     if neighbours.loops is not None and not largest and messages is x:
         shared = neighbours.loops * F.linear(x.var, of_self.weight * of_neighbours.weight)
-    return joined(out, own, out.mean + own.mean, shared=shared)
+    return joined(out, own, shared=shared)
 
 
 def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]
@@ -154,7 +158,7 @@ def _incoming(
             edge_index,
             edge_weight,
             len(x),
-            dtype=x.mean.dtype,
+            dtype=x.dtype,
             flow=layer.flow,
             average=aggregation == "mean",
             largest=aggregation == "max",
@@ -177,14 +181,12 @@ def _normalised(
     def build() -> Neighbours:
         index, weight = as_edge_index(edge_index, edge_weight, layer.flow)
         if normalize:
-            index, weight = gcn_norm(
-                index, weight, len(x), improved, loops, layer.flow, x.mean.dtype
-            )
+            index, weight = gcn_norm(index, weight, len(x), improved, loops, layer.flow, x.dtype)
         return neighbours_of(
             index,
             weight,
             len(x),
-            dtype=x.mean.dtype,
+            dtype=x.dtype,
             flow=layer.flow,
             links=links,
             certain_loops=loops and normalize,

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.tape import Bend, Scale
@@ -39,7 +40,7 @@ def elementwise(rule: Activation) -> Activation:
         tape.bends.append(Bend(out, x, 2 * half.nan_to_num(0.0)))  # sqrt has no slope at 0
         return recorded(out, (x, Scale(slope)))
 
-    return cast(Activation, taped)
+    return by_node(cast(Activation, taped))
 
 
 def _started(value: Tensor, learning: bool) -> Tensor:

@@ -10,8 +10,9 @@ from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
+from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.neighbours import NeighbourSum
+from varigraph.moments.neighbour_sum import NeighbourSum
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.sparse import csr_tensor
@@ -28,8 +29,13 @@ def linear(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     certain(weight, bias, of="linear")
     if isinstance(x, NeighbourSum):
         if x.sums_first(len(weight)):
-            return linear(x.neighbours.sum(x.x), weight, bias)
-        return shifted(x.neighbours.sum(linear(x.x, weight)), bias)
+            return _mapped(x.neighbours.sum(x.x), weight, bias)
+        return shifted(x.neighbours.sum(_mapped(x.x, weight)), bias)
+    return _mapped(x, weight, bias)
+
+
+@by_node
+def _mapped(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     mean = F.linear(x.mean, weight, bias)
     if isinstance(x, Affine):
         out: Gaussian = x.mapped(weight, mean)
@@ -47,6 +53,7 @@ def _spread(var: Tensor, squares: Tensor) -> Tensor:  # [.., features], [outputs
     return F.linear(var, squares)
 
 
+@by_node
 def shifted(x: Gaussian, by: Tensor | None) -> Gaussian:
     """Moments of :math:`x + b` for a certain b."""
     if by is None:

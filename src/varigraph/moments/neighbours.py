@@ -11,9 +11,10 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
+from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities, plain
-from varigraph.moments.propagation import current, recorded
+from varigraph.moments.propagation import recorded
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Sum
 
@@ -33,6 +34,7 @@ class Neighbours:
         prob: chance that it is sent, ``[pairs]``, or None where all links are certain.
         nodes: number of nodes.
         coin_of: number of the coin that decides, ``[pairs]``, -1 where none does; None as above.
+        senders: number of nodes that send, where it is another: for sums of some nodes only.
     """
 
     target: Tensor
@@ -41,6 +43,7 @@ class Neighbours:
     prob: Tensor | None
     nodes: int
     coin_of: Tensor | None = None
+    senders: int | None = None
 
     def sum(self, x: Gaussian) -> Gaussian:  # [nodes, features] -> [nodes, features]
         r"""Moments of the sum for independent neighbours.
@@ -50,8 +53,11 @@ class Neighbours:
             V[y_u] = \sum_v E[S_{uv}^2] \sigma_v^2 + Var[S_{uv}] \mu_v^2
 
         One coin moves all features of a message at once: sum AFTER the linear map that follows
-        (:class:`NeighbourSum`), or their correlation is lost.
+        (:class:`~varigraph.moments.neighbour_sum.NeighbourSum`), or their correlation is lost.
         """
+        if isinstance(x, ByRows):
+            messages = x.known
+            return x.then(lambda rows: self.rows(rows).sum(messages))
         mean = self.expected @ x.mean
         known = x.extra if isinstance(x, Affine) else x.var
         same = known.dim() == 2 and known.stride(0) == 0  # for all nodes
@@ -63,6 +69,19 @@ class Neighbours:
             var = var + self.coin @ (x.mean.square() + noise)
         out = x.summed(self, mean, var) if isinstance(x, Affine) else Gaussian(mean, var)
         return recorded(out, (x, Sum(self.expected, self)))
+
+    def rows(self, rows: slice) -> Neighbours:
+        """The sums of some nodes; only their moments can be asked for."""
+        first, last = self.expected.start[rows.start], self.expected.start[rows.stop]
+        entries = slice(int(first), int(last))
+        return Neighbours(
+            self.target[entries] - rows.start,
+            self.source[entries],
+            self.weight[entries],
+            None if self.prob is None else self.prob[entries],
+            rows.stop - rows.start,
+            senders=self.nodes,
+        )
 
     def returning(self, inner: Neighbours) -> Tensor:  # [pairs]
         """Weight in an earlier sum of the way back i -> j of each link j -> i that shares its coin.
@@ -119,7 +138,7 @@ class Neighbours:
         return self._matrix(self.weight.square() * self.prob * (1 - self.prob))
 
     def _matrix(self, values: Tensor) -> Sparse:
-        return Sparse(self.target, self.source, values, (self.nodes, self.nodes))
+        return Sparse(self.target, self.source, values, (self.nodes, self.senders or self.nodes))
 
     def with_self(self, weight: Tensor) -> Neighbours:
         """The same sum with the node itself in it, for certain.
@@ -145,42 +164,6 @@ class Neighbours:
             self.nodes,
             coin_of,
         )
-
-
-class NeighbourSum(Gaussian):
-    """A neighbour sum that waits for the linear map behind it.
-
-    ``W (sum S x) = sum S (W x)``: mapping the messages first keeps the correlation between the
-    features that one coin moves, and is less work where the map narrows.
-    """
-
-    neighbours: Neighbours
-    x: Gaussian
-
-    def __init__(self, neighbours: Neighbours, x: Gaussian) -> None:
-        self.__dict__.update(neighbours=neighbours, x=x)
-
-    def sums_first(self, width: int) -> bool:
-        """Whether to sum before a map to so many features: less work where the map widens.
-
-        Only where all links are certain, and where nobody wants to know what responds to what.
-        """
-        narrower = self.x.mean.shape[-1] < width
-        return narrower and self.neighbours.prob is None and current().tape is None
-
-    @cached_property
-    def _moments(self) -> Gaussian:
-        return self.neighbours.sum(self.x)
-
-    @property
-    def mean(self) -> Tensor:
-        """Mean of the sum, without a map."""
-        return self._moments.mean
-
-    @property
-    def var(self) -> Tensor:
-        """Variance of the sum, without a map."""
-        return self._moments.var
 
 
 def neighbours_of(

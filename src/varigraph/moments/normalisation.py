@@ -9,6 +9,7 @@ from torch_geometric import nn as gnn
 from torch_geometric.utils import scatter
 
 from varigraph.errors import ModelError
+from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import rescaled
 from varigraph.moments.registry import implements
@@ -17,6 +18,7 @@ FROZEN = "statistics frozen at the mean"
 
 
 @implements(F.batch_norm, exactness="exact", modules=[nn.BatchNorm1d], note="in evaluation mode")
+@by_node
 def batch_norm(
     x: Gaussian,
     running_mean: Tensor | None,
@@ -37,6 +39,7 @@ def batch_norm(
 
 
 @implements(F.layer_norm, exactness="approximate", modules=[nn.LayerNorm], note=FROZEN)
+@by_node
 def layer_norm(
     x: Gaussian,
     normalized_shape: list[int] | tuple[int, ...],
@@ -55,6 +58,7 @@ def layer_norm(
 
 
 @implements(F.normalize, exactness="approximate", note="length frozen at the mean")
+@by_node
 def normalize(
     x: Gaussian, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
 ) -> Gaussian:

@@ -13,7 +13,6 @@ from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.injection import injected
-from varigraph.prediction.masks import draw_all_masks
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
 
@@ -31,7 +30,7 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
         if question.dropout is not None and masked:
             _refuse_second_dropout(question)
             stack.enter_context(injected(question.model, question.dropout))
-        yield Passes(question.run, question.x, question.links)
+        yield Passes(question.run, question.x, question.links, question.memory)
 
 
 def masked_outputs(
@@ -49,12 +48,10 @@ def masked_outputs(
             warnings.warn(NO_DROPOUT, stacklevel=7)
         yield Gaussian(plain.mean[None], plain.var[None]), slice(0, 1)
         return
-    batch = passes.masks_at_once(question.memory)
+    batch = passes.masks_at_once()
     for start in range(0, question.samples, batch):
         chosen = range(start, min(start + batch, question.samples))
-        masks = draw_all_masks(passes.sites, chosen, seed=question.seed)
-        masks = [mask.to(plain.mean) for mask in masks]
-        yield passes.with_masks(masks), slice(chosen.start, chosen.stop)
+        yield passes.with_masks(chosen, seed=question.seed), slice(chosen.start, chosen.stop)
 
 
 def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]
@@ -70,7 +67,7 @@ def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, out
 
 
 def _refuse_second_dropout(question: Question) -> None:
-    passes = Passes(question.run, question.x, question.links)
+    passes = Passes(question.run, question.x, question.links, question.memory)
     passes.without_masks()
     if passes.sites:
         raise OptionError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -12,10 +12,13 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian
+from varigraph.moments.by_rows import ByRows
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1
 LEVELS = 2**16
+#: Levels that the generator gives each time it counts: four words of 64 bits.
+PER_COUNT = 16
 
 
 @dataclass(frozen=True)
@@ -44,30 +47,45 @@ class Sites:
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """Note the place."""
-        self.found.append(Site(x.mean.shape, rate))
+        if isinstance(x, ByRows) and not self.found:
+            x.settle()  # every mask starts from here
+        self.found.append(Site(x.shape, rate))
         return x
 
 
 class Masks:
-    """Applies given masks, one after the other, to the values that meet dropout."""
+    """Applies given masks, one after the other, to the values that meet dropout.
 
-    def __init__(self, sites: Sequence[Site], masks: Sequence[Tensor]) -> None:
+    Args:
+        sites: the places, in the order of the forward.
+        masks: what gives the mask of each of them, or some rows of it.
+    """
+
+    def __init__(self, sites: Sequence[Site], masks: Sequence[Callable[[slice], Tensor]]) -> None:
         self.left = list(zip(sites, masks, strict=True))
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """Apply the next mask."""
-        if not self.left or self.left[0][1].shape != x.mean.shape:
+        if not self.left or self.left[0][0].shape != x.shape:
             raise ModelError(
                 "the model met dropout in another order or shape than in its first pass",
                 "let the forward take the same way every time",
             )
         site, mask = self.left.pop(0)
-        none = x.var.new_zeros(())
-        # A mask squared is the mask times its scale: one pass over the numbers, not two.
-        return Gaussian(x.mean * mask, torch.addcmul(none, x.var, mask, value=site.scale))
+        if isinstance(x, ByRows):
+            return x.then(lambda rows: _masked(x.rows(rows), mask(rows), site.scale))
+        return _masked(x, mask(slice(None)), site.scale)
 
 
-def draw_masks(site: Site, place: int, samples: range, *, seed: int) -> Tensor:
+def _masked(x: Gaussian, mask: Tensor, scale: float) -> Gaussian:
+    # A mask squared is the mask times its scale: one pass over the numbers, not two.
+    none = x.var.new_zeros(())
+    return Gaussian(x.mean * mask, torch.addcmul(none, x.var, mask, value=scale))
+
+
+def draw_masks(
+    site: Site, place: int, samples: range, *, seed: int, rows: slice | None = None
+) -> Tensor:
     r"""Scaled masks, 0 with the rate of the site and :math:`1 / (1 - r)` else.
 
     Philox is a counter-based generator: each mask is read at the counter (place, sample, source)
@@ -79,17 +97,22 @@ def draw_masks(site: Site, place: int, samples: range, *, seed: int) -> Tensor:
         place: number of the site in the order of the forward.
         samples: which samples to draw for.
         seed: key of the generator.
+        rows: draw for these only; they start at a multiple of 16.
 
     Returns:
-        ``[samples, *shape]`` in float32.
+        ``[samples, *shape]`` in float32, or with as many rows as asked for.
     """
-    size = site.shape.numel()
+    shape, skipped = site.shape, 0
+    if rows is not None:
+        shape = torch.Size([rows.stop - rows.start, *shape[1:]])
+        skipped = rows.start * shape[1:].numel()
+    size = shape.numel()
     masks = np.empty((len(samples), size), dtype=np.float32)
     for mask, sample in zip(masks, samples, strict=True):
-        stream = np.random.Philox(key=seed, counter=[0, place, sample, WEIGHTS])
+        stream = np.random.Philox(key=seed, counter=[skipped // PER_COUNT, place, sample, WEIGHTS])
         levels = stream.random_raw(-(-size // 4)).view(np.uint16)[:size]
         np.multiply((levels >= site.dropped).view(np.uint8), np.float32(site.scale), out=mask)
-    return torch.from_numpy(masks).view(len(samples), *site.shape)
+    return torch.from_numpy(masks).view(len(samples), *shape)
 
 
 def draw_all_masks(sites: Sequence[Site], samples: range, *, seed: int) -> list[Tensor]:

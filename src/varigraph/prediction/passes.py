@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -12,10 +13,13 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, LinkProbabilities, Propagation, StandIn, propagating
-from varigraph.prediction.masks import Masks, Site, Sites
+from varigraph.moments.by_rows import ByRows
+from varigraph.prediction.masks import Masks, Site, Sites, draw_all_masks, draw_masks
 
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
 TENSORS_AT_ONCE = 12
+#: Numbers per node in a layer, as long as no layer has been seen.
+USUAL_WIDTH = 256
 #: Numbers in the widest tensor of a batch of masks on a processor: a few megabytes.
 NUMBERS_AT_ONCE = 2**20
 
@@ -28,11 +32,13 @@ class Passes:
         run: calls the model with a guise in the place of its features.
         x: the features.
         links: chances of the links, where the graph has them.
+        memory: bound in bytes on what is computed at once.
     """
 
     run: Callable[[StandIn], Any]
     x: Gaussian
     links: LinkProbabilities | None
+    memory: int
     sites: list[Site] = field(default_factory=list)
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
@@ -47,7 +53,7 @@ class Passes:
             if not sites.found:
                 self._before_dropout.append(result)
             elif isinstance(result, Gaussian):
-                self._widest = max(self._widest, result.mean.numel())
+                self._widest = max(self._widest, result.numel())
             return result
 
         with no_randomness_but_dropout(self.x.mean.device):
@@ -60,39 +66,78 @@ class Passes:
         self.sites = sites.found
         return out
 
-    def with_masks(self, masks: Sequence[Tensor]) -> Gaussian:
-        """Outputs ``[samples, nodes, classes]`` under masks ``[samples, *shape]``, one per site."""
-        if len(masks[0]) > 1:
-            return Gaussian(*torch.vmap(self._masked)(*masks))
-        mean, var = self._masked(*(mask[0] for mask in masks))
+    def with_masks(self, samples: range, *, seed: int) -> Gaussian:
+        """Outputs ``[samples, nodes, classes]`` under the masks of some samples.
+
+        Args:
+            samples: their numbers.
+            seed: key of the masks.
+        """
+        if self._tall:
+            places = range(len(self.sites))
+            draws = [partial(self._rows_of_mask, place, samples, seed) for place in places]
+            out = self._masked(draws)
+            return Gaussian(out.mean[None], out.var[None])
+        masks = [mask.to(self.x.mean) for mask in draw_all_masks(self.sites, samples, seed=seed)]
+        if len(samples) > 1:
+            return Gaussian(*torch.vmap(self._under)(*masks))
+        mean, var = self._under(*(mask[0] for mask in masks))
         return Gaussian(mean[None], var[None])
 
-    def _masked(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean and variance under one mask for every site; what precedes them is not redone."""
+    def _under(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
+        out = self._masked([lambda rows, mask=mask: mask for mask in masks])  # type: ignore[misc]
+        return out.mean, out.var
+
+    def _rows_of_mask(self, place: int, sample: range, seed: int, rows: slice) -> Tensor:
+        some = None if rows.stop is None else rows
+        mask = draw_masks(self.sites[place], place, sample, seed=seed, rows=some)[0]
+        return mask.to(self.x.mean)
+
+    def _masked(self, masks: Sequence[Callable[[slice], Tensor]]) -> Gaussian:
+        """The output under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 
         def step(compute: Callable[[], Any]) -> Any:
             result = next(kept, None)
             return compute() if result is None else result
 
-        out = self._through(Propagation(self.links, Masks(self.sites, masks), step, self._prepared))
-        return out.mean, out.var
+        return self._through(
+            Propagation(self.links, Masks(self.sites, masks), step, self._prepared)
+        )
 
-    def masks_at_once(self, memory: int) -> int:
+    def masks_at_once(self) -> int:
         """How many masks to run together: within the memory, and no more than is quick.
 
         Together they cost fewer calls; beyond the processor's cache they cost more than that.
         """
+        if self._tall:
+            return 1
         numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
-        in_memory = memory // (numbers * self.x.mean.element_size())
+        in_memory = self.memory // (numbers * self.x.mean.element_size())
         if self.x.mean.device.type == "cpu":
             in_memory = min(in_memory, NUMBERS_AT_ONCE // max(self._widest, 1))
         return max(1, in_memory)
 
+    @property
+    def _tall(self) -> bool:
+        """Whether the graph is worked on in blocks of nodes."""
+        return len(self.x) > self._rows_at_once(self.memory)
+
+    def _rows_at_once(self, memory: int) -> int:
+        numbers = TENSORS_AT_ONCE * max(self.x.mean.shape[1], USUAL_WIDTH)
+        return memory // (numbers * self.x.mean.element_size())
+
+    @cached_property
+    def _features(self) -> Gaussian:
+        if not self._tall:
+            return self.x
+        # Half of the memory for values that are needed twice; blocks may turn out to be wide.
+        return ByRows.of(self.x, self._rows_at_once(self.memory // 8), room=self.memory // 2)
+
     def _through(self, propagation: Propagation) -> Gaussian:
         with propagating(propagation):
-            out = self.run(StandIn(self.x))
-        return answer_of(out)
+            out = answer_of(self.run(StandIn(self._features)))
+            return out.known if isinstance(out, ByRows) else out
 
 
 def answer_of(out: Any) -> Gaussian:

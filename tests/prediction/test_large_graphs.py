@@ -1,0 +1,76 @@
+"""A graph that is worked on in blocks gets the answer of one that is not."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GCN, GIN, GraphSAGE
+
+import varigraph as vg
+from varigraph.prediction.passes import Passes
+
+NODES, FEATURES, CLASSES = 400, 6, 3
+NETWORKS = {
+    "SAGE": lambda: GraphSAGE(FEATURES, 16, 2, CLASSES, dropout=0.5),
+    "jumping": lambda: GraphSAGE(FEATURES, 8, 3, CLASSES, dropout=0.5, jk="cat"),
+    "normalised": lambda: GCN(FEATURES, 16, 2, CLASSES, dropout=0.3, norm="batch_norm"),
+    "GIN": lambda: GIN(FEATURES, 16, 2, CLASSES, dropout=0.2),
+    "all nodes at once": lambda: GIN(FEATURES, 16, 2, CLASSES, dropout=0.2, norm="layer_norm"),
+    "narrowing": lambda: GraphSAGE(FEATURES, 4, 2, CLASSES, dropout=0.5, act="tanh"),
+}
+ROW = 12 * 256 * 4  # bytes that a node is thought to need
+
+
+def graph():
+    generator = torch.Generator().manual_seed(0)
+    links = torch.randint(NODES, (2, 1500), generator=generator)
+    links = links[:, links[0] != links[1]]
+    x = torch.randn(NODES, FEATURES, generator=generator)
+    return Data(x=x, edge_index=torch.unique(links, dim=1), x_var=torch.tensor(0.2))
+
+
+@pytest.fixture(params=NETWORKS)
+def model(request):
+    torch.manual_seed(0)
+    return NETWORKS[request.param]().eval()
+
+
+@pytest.mark.parametrize("rows", [16, 100, 399])
+@pytest.mark.parametrize("samples", [0, 4])
+@pytest.mark.parametrize("uncertain", [False, True], ids=["certain links", "coins"])
+def test_the_size_of_a_block_does_not_matter(model, rows, samples, uncertain):
+    data = graph()
+    if uncertain:
+        data.edge_prob = torch.full((data.edge_index.shape[1],), 0.8)
+    options = {"method": "diagonal", "samples": samples}
+    options["sources"] = ("features", "links", "weights") if samples else ("features", "links")
+    whole = vg.predict(model, data, **options)
+    blocks = vg.predict(model, data, memory=rows * ROW, **options)
+    assert torch.allclose(blocks.mean, whole.mean, atol=1e-5)
+    for source, var in whole.by_source.items():
+        assert torch.allclose(blocks.by_source[source], var, atol=1e-5 * float(whole.total.max()))
+    assert torch.allclose(blocks.logits.var, whole.logits.var, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("network", ["SAGE", "jumping", "normalised", "GIN", "narrowing"])
+def test_blocks_are_really_used(network, monkeypatch):
+    model, widths = NETWORKS[network]().eval(), []
+    asked = Passes._rows_of_mask
+
+    def noted(self, place, sample, seed, rows):
+        widths.append(rows)
+        return asked(self, place, sample, seed, rows)
+
+    monkeypatch.setattr(Passes, "_rows_of_mask", noted)
+    vg.predict(model, graph(), method="diagonal", samples=2, memory=100 * ROW)
+    assert any(rows.stop is not None and rows.stop - rows.start == 16 for rows in widths)
+
+
+def test_features_in_a_file(model, tmp_path):
+    data = graph()
+    np.save(tmp_path / "x.npy", data.x.numpy())
+    want = vg.predict(model, data, method="diagonal", samples=3)
+    data.x = torch.from_numpy(np.load(tmp_path / "x.npy", mmap_mode="c"))
+    found = vg.predict(model, data, method="diagonal", samples=3, memory=100 * ROW)
+    assert torch.allclose(found.mean, want.mean, atol=1e-5)
+    assert torch.allclose(found.total, want.total, atol=1e-5 * float(want.total.max()))
