@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -96,6 +97,17 @@ def some_rows(value: Gaussian, rows: slice) -> Gaussian:
     return Gaussian(value.mean[rows], value.var[rows])
 
 
+@dataclass(frozen=True, eq=False)
+class PerNode:
+    """A tensor with a row for every node, said to be one: blocks of it go with blocks of a value.
+
+    Args:
+        tensor: ``[nodes, ...]``.
+    """
+
+    tensor: Tensor
+
+
 def by_node(rule: RuleOfNodes) -> RuleOfNodes:
     """A rule that looks at every node by itself: of a value by rows it makes a value by rows."""
 
@@ -103,13 +115,19 @@ def by_node(rule: RuleOfNodes) -> RuleOfNodes:
     def blockwise(*args: Any, **kwargs: Any) -> Gaussian:
         tall = [value for value in args if isinstance(value, ByRows)]
         if not tall or _by_node_number([*args, *kwargs.values()], len(tall[0])):
-            return rule(*args, **kwargs)
+            return rule(*(_all(value) for value in args), **kwargs)
         return tall[0].then(lambda rows: rule(*(_some(v, rows) for v in args), **kwargs))
 
     return cast(RuleOfNodes, blockwise)
 
 
+def _all(value: Any) -> Any:
+    return value.tensor if isinstance(value, PerNode) else value
+
+
 def _some(value: Any, rows: slice) -> Any:
+    if isinstance(value, PerNode):
+        return value.tensor[rows]
     return value.rows(rows) if isinstance(value, ByRows) else value
 
 

@@ -13,7 +13,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
-from varigraph.moments.by_rows import ByRows
+from varigraph.moments.by_rows import ByRows, PerNode, by_node
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.kept import kept
 from varigraph.moments.linear import linear, shifted
@@ -134,10 +134,22 @@ def _self_and_neighbours(
     out = linear(summed, of_neighbours.weight, of_neighbours.bias)
     if of_self is None:
         return out
-    own, shared = linear(x, of_self.weight, of_self.bias), None
-    if neighbours.loops is not None and not largest and messages is x:
-        shared = neighbours.loops * F.linear(x.var, of_self.weight * of_neighbours.weight)
-    return joined(out, own, shared=shared)
+    own = linear(x, of_self.weight, of_self.bias)
+    if neighbours.loops is None or largest or messages is not x:
+        return joined(out, own)
+    both = of_self.weight * of_neighbours.weight
+    return _joined_with_loops(out, own, x, PerNode(neighbours.loops), both)
+
+
+@by_node
+def _joined_with_loops(
+    out: Gaussian,
+    own: Gaussian,
+    x: Gaussian,
+    loops: Any,  # [nodes, 1]
+    both: Tensor,  # [outputs, features]
+) -> Gaussian:
+    return joined(out, own, shared=loops * F.linear(x.var, both))
 
 
 def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]

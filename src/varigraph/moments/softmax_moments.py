@@ -90,9 +90,11 @@ def _by_derivatives(logits: Gaussian) -> Gaussian:
 
 def _by_points(mean: Tensor, var: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of the softmax over points, ``[nodes, classes]`` each."""
-    # Classes first: neighbouring numbers are then added, not numbers a few places apart.
-    centre, std, z = mean.T[..., None], var.sqrt().T[..., None], points.T[:, None]
-    drawn = softmax_(torch.addcmul(centre - centre.amax(0), std, z), spread=std.max() * z.max())
+    # Classes first and points last, in memory too: all that follows goes along whole rows.
+    centre, std, z = (value.T.contiguous() for value in (mean, var.sqrt(), points))
+    centre = (centre - centre.amax(0))[..., None]
+    drawn = torch.addcmul(centre, std[..., None], z[:, None])  # [classes, nodes, points]
+    softmax_(drawn, spread=std.max() * z.max())
     middle = drawn.mean(-1)
     drawn -= middle[..., None]
     return middle.T, torch.linalg.vecdot(drawn, drawn).T / len(points)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from functools import reduce
 
 import torch
@@ -90,14 +89,21 @@ def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
         for outputs, masks in masked_outputs(passes, out, question):
             picked = outputs if rows is None else outputs[:, rows]
             logits.append(Mixture.of(picked))
-            answers.append(Mixture.of(_answer(picked, question, masks)))
+            count = question.samples if passes.sites else 1
+            answers.append(Mixture.of(_answer(picked, question, count, masks)))
+        answer, output = reduce(operator.add, answers), reduce(operator.add, logits)
+        if answer.count == 1 and not passes.sites:  # no masks: this is the answer without them
+            return answer, output, Gaussian(answer.mean, answer.within)
         plain = Gaussian(out.mean[None], out.var[None])
-        plain = _answer(plain if rows is None else plain[:, rows], replace(question, samples=0))
-    return reduce(operator.add, answers), reduce(operator.add, logits), plain[0]
+        plain = _answer(plain if rows is None else plain[:, rows], question)
+    return answer, output, plain[0]
 
 
-def _answer(outputs: Gaussian, question: Question, masks: slice = slice(None)) -> Gaussian:
+def _answer(
+    outputs: Gaussian, question: Question, count: int = 1, masks: slice = slice(None)
+) -> Gaussian:
+    """The answer under some of so many masks."""
     if question.task == "regression":
         return outputs
-    points = normal_points(max(question.samples, 1), outputs.mean.shape[-1])
+    points = normal_points(max(count, 1), outputs.mean.shape[-1])
     return class_probabilities(outputs, points[masks])
