@@ -1,16 +1,22 @@
-"""Which yeast proteins form a complex, how sure is that, and which interaction to verify.
+# %% [markdown]
+"""# Which yeast proteins form a complex, and which interaction should be verified?
 
 The network is that of Krogan et al. (2006): proteins that were seen together, each link with the
 probability that it is real. A GraphSAGE learns the ten largest complexes from half of their
-members; ``vg.predict`` then says how far the doubt about the links makes its answers doubtful.
+members; `vg.predict` then says how far the doubt about the links makes its answers doubtful.
 
-    python examples/proteins.py krogan2006_core.tsv krogan2006_complexes.txt
+The data are not part of the package. They are read from two files in a folder of yours, the links
+(protein, protein, probability) and the complexes, one a line: `links/krogan2006_core.tsv` and
+`links/krogan2006_complexes.txt`.
+
+    VARIGRAPH_DATA=folder python examples/proteins.py
 """
 
+# %%
 from __future__ import annotations
 
-import argparse
 import copy
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -28,8 +34,15 @@ import varigraph as vg
 COMPLEXES, COORDINATES, EPOCHS, SHOWN = 10, 32, 200, 10
 TRAIN, VAL = 0.5, 0.1  # shares of the labelled proteins; the others are for testing
 UNLABELLED = -1
+FILES = Path(os.environ.get("VARIGRAPH_DATA", ".")) / "links"
+
+# %% [markdown]
+# ## Features
+#
+# The proteins have none of their own, so they get some that describe their place in the network.
 
 
+# %%
 def expected_adjacency(graph: Data) -> csr_array:  # -> [nodes, nodes]
     """The matrix of the links' probabilities."""
     entries = graph.edge_prob.double().numpy(), graph.edge_index.numpy()
@@ -60,6 +73,14 @@ def coordinates(adjacency: csr_array) -> np.ndarray:  # [nodes, nodes] -> [nodes
     return np.asarray(vectors * np.sign(largest))
 
 
+# %% [markdown]
+# ## Labels
+#
+# The ten largest complexes. Half of their members are for training; proteins of no complex, or of
+# several, stay in the network without a label.
+
+
+# %%
 def labels(names: list[str], complexes: list[set[str]]) -> Tensor:  # -> [nodes]
     """The complex of each protein that is in exactly one of the given ones."""
     memberships = Counter(name for members in complexes for name in members)
@@ -94,6 +115,13 @@ def proteins(links: Path, complexes: Path, *, seed: int = 0) -> Data:
     return graph
 
 
+# %% [markdown]
+# ## The network
+#
+# A plain training loop. Nothing in it knows of error bars.
+
+
+# %%
 def trained(graph: Data, *, seed: int = 0) -> GraphSAGE:
     """A network trained on the whole graph at once; that of the lowest validation loss is kept.
 
@@ -124,6 +152,11 @@ def loss(model: GraphSAGE, graph: Data, mask: Tensor) -> Tensor:
     return F.cross_entropy(model(graph.x, graph.edge_index)[mask], graph.y[mask])
 
 
+# %% [markdown]
+# ## What is asked of the answers
+
+
+# %%
 def accuracy(mean: Tensor, graph: Data) -> float:  # [nodes, classes]
     """Share of test proteins whose likeliest complex is theirs."""
     test = graph.test_mask
@@ -142,34 +175,38 @@ def shares(pred: vg.Prediction) -> dict[str, float]:
     return {source: (part.sum() / total).item() for source, part in pred.by_source.items()}
 
 
-def main() -> None:
-    """Prints the report."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("links", type=Path, help="protein, protein, probability")
-    parser.add_argument("complexes", type=Path, help="one complex a line")
-    parser.add_argument("--seed", type=int, default=0, help="of the split and of the training")
-    options = parser.parse_args()
+# %% [markdown]
+# ## How sure are the answers?
+#
+# All the variance comes from the links, since nothing else is taken as uncertain.
 
-    graph = proteins(options.links, options.complexes, seed=options.seed)
-    print(graph.reading)
-    print(f"{graph.num_nodes} proteins, mean probability of a link {graph.edge_prob.mean():.2f}")
-    model = trained(graph, seed=options.seed)
-    pred = vg.predict(model, graph, sources=("links",))
-    print(f"accuracy {accuracy(pred.mean, graph):.3f}, largest complex {majority(graph):.3f}")
-    print("variance due to", ", ".join(f"{s} {part:.0%}" for s, part in shares(pred).items()))
+# %%
+graph = proteins(FILES / "krogan2006_core.tsv", FILES / "krogan2006_complexes.txt")
+print(graph.reading)
+print(f"{graph.num_nodes} proteins, mean probability of a link {graph.edge_prob.mean():.2f}")
+model = trained(graph)
+pred = vg.predict(model, graph, sources=("links",))
+print(f"accuracy {accuracy(pred.mean, graph):.3f}, largest complex {majority(graph):.3f}")
+print("variance due to", ", ".join(f"{s} {part:.0%}" for s, part in shares(pred).items()))
 
-    test = graph.test_mask.nonzero().squeeze(1)
-    spread = pred.total.sum(dim=1)[test]  # [test nodes]
-    worst = test[spread.argsort(descending=True)][:SHOWN].tolist()
-    print(f"\nthe {SHOWN} most uncertain answers among {len(test)} test proteins")
-    for node in worst:
-        guess = int(pred.mean[node].argmax())
-        value, error_bar = pred.mean[node, guess], pred.total[node, guess].sqrt()
-        answer = f"complex {guess}: {value:.2f} ± {error_bar:.2f}, truly {int(graph.y[node])}"
-        print(f"{graph.node_names[node]:>10}  {answer}")
-    print("\nwhat to verify for the first of them")
-    print(vg.attribute(model, graph, node=worst[0]))
+# %% [markdown]
+# ## Which answers are doubtful?
 
+# %%
+test = graph.test_mask.nonzero().squeeze(1)
+spread = pred.total.sum(dim=1)[test]  # [test nodes]
+worst = test[spread.argsort(descending=True)][:SHOWN].tolist()
+print(f"the {SHOWN} most uncertain answers among {len(test)} test proteins")
+for node in worst:
+    guess = int(pred.mean[node].argmax())
+    value, error_bar = pred.mean[node, guess], pred.total[node, guess].sqrt()
+    answer = f"complex {guess}: {value:.2f} ± {error_bar:.2f}, truly {int(graph.y[node])}"
+    print(f"{graph.node_names[node]:>10}  {answer}")
 
-if __name__ == "__main__":
-    main()
+# %% [markdown]
+# ## Which interaction should be verified?
+#
+# For the first of them: the links that make its answer uncertain, in order.
+
+# %%
+print(vg.attribute(model, graph, node=worst[0]))
