@@ -35,6 +35,7 @@ OPTIONAL = [
     "rich",
     "matplotlib",
     "plotly",
+    "safetensors",
     "pandas",
     "sklearn",
     "pyarrow",

@@ -1,4 +1,4 @@
-"""The command line: ``varigraph run``, ``audit``, ``links``, ``report`` and ``study``."""
+"""The command line, a file for each verb: ``varigraph predict``, ``check``, ``run`` and so on."""
 
 from __future__ import annotations
 
@@ -8,24 +8,53 @@ import typer
 
 import varigraph
 from varigraph.cli.audit import audit
+from varigraph.cli.check import check
+from varigraph.cli.data import data
 from varigraph.cli.links import links
+from varigraph.cli.predict import predict
 from varigraph.cli.report import report
 from varigraph.cli.run import run
 from varigraph.cli.study import study
 
 __all__ = ["app"]
 
+YOURS, GRAPHS, PAPER = "Your own network", "Graphs", "The paper's network"
+EXITS = (
+    "Exit codes: 0 fine; 1 check found layers or functions without a rule; "
+    "2 a mistake, explained on standard error; 130 interrupted."
+)
+SAGE = (
+    "varigraph predict torch_geometric.nn:GraphSAGE cora --arguments "
+    '\'{"in_channels": 1433, "hidden_channels": 64, "num_layers": 2, "out_channels": 7}\' '
+    "--weights sage.safetensors --noise-var 0.0001 --out nodes.csv"
+)
+
 app = typer.Typer(
     help="Error bars for trained graph neural networks.",
+    epilog=f"{EXITS}\n\nExample: varigraph predict networks.py:build cora --weights weights.pt",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_show_locals=False,
 )
-app.command(epilog="Example: varigraph run cora --seed 1 --out runs/second")(run)
-app.command(epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal")(audit)
-app.command(epilog="Example: varigraph links cora --method hadamard")(links)
-app.command(epilog="Example: varigraph report runs/cora-seed0 --noise 5")(report)
-app.add_typer(study, name="study")
+
+
+app.command(rich_help_panel=YOURS, epilog=f"Example: {SAGE}")(predict)
+app.command(rich_help_panel=YOURS, epilog="Example: varigraph check networks.py:build cora")(check)
+app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph data cora")(data)
+app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph links cora --method hadamard")(links)
+app.command(rich_help_panel=PAPER, epilog="Example: varigraph run cora --seed 1 --out runs/second")(
+    run
+)
+app.command(
+    rich_help_panel=PAPER,
+    epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal",
+)(audit)
+app.command(rich_help_panel=PAPER, epilog="Example: varigraph report runs/cora-seed0 --noise 5")(
+    report
+)
+app.add_typer(
+    study, name="study", rich_help_panel=PAPER, epilog="Example: varigraph study paper --quick"
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 import typer
 
 from varigraph.cli.mistakes import explained
-from varigraph.cli.options import Dataset, Json, Root
+from varigraph.cli.options import Dataset, Json, Root, methods
 from varigraph.cli.progress import progress_bars
 from varigraph.prediction.predict import Method
 from varigraph.studies.audit import audit_run
@@ -22,7 +22,9 @@ def audit(
         Path | None,
         typer.Option("--run", help="Folder of a run.", show_default="runs/DATASET-seedSEED"),
     ] = None,
-    method: Annotated[str, typer.Option(help="What to audit.")] = "diagonal",
+    method: Annotated[
+        str, typer.Option(help="What to audit.", autocompletion=methods)
+    ] = "diagonal",
     samples: Annotated[int, typer.Option(help="Draws of brute force.")] = 2000,
     noise: Annotated[float, typer.Option(help="Noise in per cent of the mean feature.")] = 12.0,
     seed: Annotated[int, typer.Option(help="Seed of the run, if it is not there yet.")] = 0,

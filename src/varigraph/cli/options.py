@@ -2,17 +2,109 @@
 
 from __future__ import annotations
 
+from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from varigraph.data import DATASETS
+from varigraph.moments.links import Reading
+from varigraph.prediction.predict import METHODS
+from varigraph.prediction.prediction import Task as Tasks
 
-Dataset = Annotated[str, typer.Argument(help=f"One of {', '.join(DATASETS)}.")]
+NETWORK, METHOD, NOISE, OUTPUT = "Network", "Method", "Noise and links", "Output"
+
+
+def datasets(incomplete: str) -> list[str]:
+    """Names of data sets that begin so."""
+    return [name for name in DATASETS if name.startswith(incomplete.lower())]
+
+
+def graphs(incomplete: str) -> list[str]:
+    """Names of data sets and files that begin so."""
+    return [*datasets(incomplete), *sorted(glob(f"{incomplete}*"))]
+
+
+def methods(incomplete: str) -> list[str]:
+    """Methods of prediction that begin so."""
+    return [name for name in METHODS if name.startswith(incomplete)]
+
+
+def readings(incomplete: str) -> list[str]:
+    """Readings of a link's probability that begin so."""
+    return [name for name in get_args(Reading) if name.startswith(incomplete)]
+
+
+def tasks(incomplete: str) -> list[str]:
+    """Tasks that begin so."""
+    return [name for name in get_args(Tasks) if name.startswith(incomplete)]
+
+
+Dataset = Annotated[
+    str, typer.Argument(help=f"One of {', '.join(DATASETS)}.", autocompletion=datasets)
+]
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="package.module:factory or path/to/file.py:factory, a class or function of your own "
+        "Python that makes the network; or the folder of a run.",
+        show_default=False,
+    ),
+]
+Graph = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="GRAPH",
+        help=f"One of {', '.join(DATASETS)}; a .pt file of a torch_geometric Data or a dict of "
+        "tensors; or an .npz file with x, edge_index and, if known, x_var, edge_prob, y and "
+        "node_names. A run has its own.",
+        autocompletion=graphs,
+        show_default=False,
+    ),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(
+        help="The network's weights: .safetensors, or a state dict by torch.save. Code in it is "
+        "never run.",
+        show_default="what the factory makes",
+        rich_help_panel=NETWORK,
+    ),
+]
+Arguments = Annotated[
+    str | None,
+    typer.Option(
+        help="Arguments of the factory as JSON.", show_default="none", rich_help_panel=NETWORK
+    ),
+]
+ForwardName = Annotated[
+    str | None,
+    typer.Option(
+        "--forward",
+        help="Function(model, x, data) that calls the network, named as MODEL is.",
+        show_default="model(x, edge_index)",
+        rich_help_panel=NETWORK,
+    ),
+]
+Task = Annotated[
+    str,
+    typer.Option(
+        help="The answer means classification (logits) or regression.",
+        autocompletion=tasks,
+        rich_help_panel=METHOD,
+    ),
+]
+Memory = Annotated[
+    str, typer.Option(help="Bound on what is computed at once.", rich_help_panel=METHOD)
+]
 Epochs = Annotated[int, typer.Option(help="Passes over the training nodes.")]
 LinkReading = Annotated[
-    str, typer.Option(help="Uncertain links are coins (bernoulli) or weights (weight).")
+    str,
+    typer.Option(
+        help="Uncertain links are coins (bernoulli) or weights (weight).", autocompletion=readings
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
 Root = Annotated[

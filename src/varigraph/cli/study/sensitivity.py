@@ -10,7 +10,16 @@ from typing import Annotated, cast
 import typer
 
 from varigraph.cli.mistakes import explained
-from varigraph.cli.options import Dataset, Epochs, Fresh, Json, LinkReading, Root, Seed
+from varigraph.cli.options import (
+    Dataset,
+    Epochs,
+    Fresh,
+    Json,
+    LinkReading,
+    Root,
+    Seed,
+    methods,
+)
 from varigraph.cli.outcome import print_outcome
 from varigraph.cli.progress import progress_bars
 from varigraph.moments.links import Reading
@@ -54,7 +63,10 @@ def sensitivity(
     ] = None,
     reading: LinkReading = "bernoulli",
     method: Annotated[
-        str, typer.Option(help="auto, first-order, covariance, diagonal or sampled.")
+        str,
+        typer.Option(
+            help="auto, first-order, covariance, diagonal or sampled.", autocompletion=methods
+        ),
     ] = "first-order",
     samples: Annotated[int, typer.Option(help="Masks or draws, of methods that draw.")] = 100,
     epochs: Epochs = 50,

@@ -1,0 +1,200 @@
+"""``varigraph predict``: error bars for the answers of a network of your own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from varigraph.cli.mistakes import STOPPED, explained
+from varigraph.cli.options import (
+    METHOD,
+    NOISE,
+    OUTPUT,
+    Arguments,
+    ForwardName,
+    Graph,
+    Json,
+    Memory,
+    Model,
+    Root,
+    Task,
+    Weights,
+    methods,
+    readings,
+)
+from varigraph.cli.progress import progress_bars
+from varigraph.cli.terminal import stdout
+from varigraph.cli.uncertain_nodes import headline, uncertain_nodes
+from varigraph.errors import OptionError
+from varigraph.reporting.text_table import terminal
+from varigraph.studies.own_model.answer import Answer, answered
+from varigraph.studies.own_model.prediction_table import (
+    check_table_file,
+    table_columns,
+    write_table,
+)
+from varigraph.studies.own_model.subject import subject
+
+
+def predict(
+    model: Model,
+    graph: Graph = None,
+    *,
+    weights: Weights = None,
+    arguments: Arguments = None,
+    forward: ForwardName = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="auto, first-order, covariance, diagonal or sampled.",
+            autocompletion=methods,
+            rich_help_panel=METHOD,
+        ),
+    ] = "auto",
+    task: Task = "classification",
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Dropout masks, or draws; 0 takes the weights as certain.",
+            show_default="100, or that of the run",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    dropout: Annotated[
+        float | None,
+        typer.Option(
+            help="Rate of dropout to inject into a network that has none.",
+            show_default="none",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    sources: Annotated[
+        str | None,
+        typer.Option(
+            help="What to consider: some of features, links and weights, with commas.",
+            show_default="all",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of everything that is drawn.",
+            show_default="0, or that of the run",
+            rich_help_panel=METHOD,
+        ),
+    ] = None,
+    memory: Memory = "1GiB",
+    noise_var: Annotated[
+        float | None,
+        typer.Option(
+            help="Variance of the noise that the features have, where the graph has no x_var.",
+            show_default="exact features",
+            rich_help_panel=NOISE,
+        ),
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(
+            help="For experiments: noise to draw and add, in per cent of the mean feature.",
+            show_default="none, or the highest of the run",
+            rich_help_panel=NOISE,
+        ),
+    ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            help="Links with an edge_prob are coins (bernoulli) or weights (weight).",
+            autocompletion=readings,
+            show_default="bernoulli, or that of the run",
+            rich_help_panel=NOISE,
+        ),
+    ] = None,
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Numbers from 0 or, where there are any, names, with commas; a mask of the graph, "
+            "such as test; or a file with one node a line.",
+            show_default="all",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table to write, .csv or .parquet.", show_default="none", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    top: Annotated[
+        int,
+        typer.Option(help="Most uncertain nodes to show.", min=0, rich_help_panel=OUTPUT),
+    ] = 10,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Predict with error bars: a trained network and a graph in, a table of nodes out.
+
+    The table has one row for each node. Its columns: node; name, where the graph has node_names;
+    predicted, confidence and confidence_std (one standard deviation); the variance summed over
+    classes, as total = features + links + weights + interactions; then all of it by class, as
+    mean_0, total_0, features_0 and so on. In regression mean and std take the place of the first
+    three. Sampled answers have standard errors as well: mean_se_0, total_se_0.
+
+    A run needs no GRAPH: its own network answers for its own graph.
+    """
+    with explained(STOPPED), progress_bars() as progress, redirect_stdout(sys.stderr):
+        if out is not None:
+            check_table_file(out)
+        asked = subject(
+            model,
+            graph,
+            weights=weights,
+            arguments=arguments,
+            forward=forward,
+            noise=noise,
+            noise_var=noise_var,
+            seed=seed,
+            root=root,
+            progress=progress,
+        )
+        if asked.graph is None:
+            raise OptionError(
+                f"there is no graph for {model} to answer for",
+                "varigraph predict MODEL GRAPH, such as varigraph predict MODEL cora",
+            )
+        found = answered(
+            asked,
+            nodes=nodes,
+            method=method,
+            links=links,
+            sources=None if sources is None else tuple(sources.split(",")),
+            samples=samples,
+            task=task,
+            dropout=dropout,
+            memory=memory,
+        )
+        if out is not None:
+            write_table(out, table_columns(found.prediction, asked.graph, found.nodes))
+    if as_json:
+        file = None if out is None else str(out)
+        typer.echo(json.dumps({**found.record(), "file": file}))
+    else:
+        _print(found, out, top)
+
+
+def _print(found: Answer, out: Path | None, top: int) -> None:
+    console = stdout()
+    for line in headline(found):
+        console.print(line, soft_wrap=True, markup=False)
+    if out is None and top > 0:
+        console.print()
+        console.print(terminal(uncertain_nodes(found, top)))
+    for note in found.notes:
+        console.print(f"note: {note}", soft_wrap=True, markup=False)
+    if out is not None:
+        console.print(str(out), soft_wrap=True, markup=False)

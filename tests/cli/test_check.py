@@ -1,0 +1,118 @@
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import varigraph as vg
+from cli.own_networks import network, small_graph, write_networks
+from varigraph.cli import app
+from varigraph.errors import MissingRuleError
+from varigraph.moments.registry import rule_for_layer
+
+
+@pytest.fixture
+def networks(tmp_path):
+    return write_networks(tmp_path)
+
+
+@pytest.fixture
+def graph_file(tmp_path):
+    torch.save(small_graph(x_var=0.02), tmp_path / "graph.pt")
+    return tmp_path / "graph.pt"
+
+
+def check(*arguments):
+    return CliRunner().invoke(app, ["check", *map(str, arguments)])
+
+
+def by_name(rows):
+    return {row["where"]: row for row in rows}
+
+
+def test_layers_have_the_rules_of_the_registry(networks):
+    done = check(f"{networks}:Net", "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    rows = by_name(found["layers"])
+    assert set(rows) == {"the model itself", "first", "second"}
+    rule = rule_for_layer(network(networks).first)
+    assert rows["first"]["rule"] == "convolutions.sage_conv"
+    assert (rows["first"]["exactness"], rows["first"]["note"]) == (rule.exactness, rule.note)
+    assert found["functions"] is None
+    assert (found["covered"], found["method"]) == (True, "first-order")
+
+
+def test_with_a_graph_functions_are_listed_and_the_verdict_is_that_of_auto(networks, graph_file):
+    done = check(f"{networks}:Net", graph_file, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    functions = by_name(found["functions"])
+    assert list(functions) == ["relu()", "dropout()"]
+    assert functions["relu()"]["exactness"] == "exact"
+    auto = vg.predict(network(networks), small_graph(x_var=0.02), samples=3).method
+    assert auto == f"{found['method']}: {found['reason']}"
+
+
+def test_every_function_without_a_rule_is_named_not_only_the_first(networks, graph_file):
+    done = check(f"{networks}:Waves", graph_file, "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    rules = {name: row["rule"] for name, row in by_name(found["functions"]).items()}
+    none = "no rule: is sampled"
+    assert rules == {"sin()": none, "erf()": none, "sub()": "arithmetic.sub"}
+    model, graph = network(networks, "Waves"), small_graph(x_var=0.02)
+    assert vg.predict(model, graph, samples=3).method == f"{found['method']}: {found['reason']}"
+    with pytest.raises(MissingRuleError, match="sin"):
+        vg.predict(model, graph, method="diagonal", samples=0)
+
+
+@pytest.mark.parametrize("with_graph", [False, True])
+def test_a_layer_without_a_rule_is_sampled(networks, graph_file, with_graph):
+    more = [graph_file, "--forward", f"{networks}:attend"] if with_graph else []
+    done = check(f"{networks}:attention", *more, "--json")
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout)
+    rows = by_name(found["layers"])
+    assert rows["0"]["rule"] == "linear.linear"
+    assert rows["1"]["rule"] == "no rule: is sampled"
+    assert "1.lin" not in rows  # inside of what is sampled
+    assert found["method"] == "sampled"
+
+
+def test_it_is_shown_as_a_table_with_a_verdict(networks, graph_file):
+    done = check(f"{networks}:Waves", graph_file)
+    assert done.exit_code == 1
+    assert "2 of 6 have no rule; auto takes sampled: no moment rule for" in done.stdout
+    assert any(line.split()[:3] == ["first", "SAGEConv", "convolutions.sage_conv"]
+               for line in done.stdout.splitlines())  # fmt: skip
+    assert "\x1b" not in done.stdout
+    assert done.stderr == "imported\n"
+
+
+def test_memory_that_is_too_small_is_told(networks, graph_file):
+    done = check(f"{networks}:Net", graph_file, "--memory", "100", "--json")
+    found = json.loads(done.stdout)
+    assert done.exit_code == 1
+    assert found["covered"]
+    assert found["method"] == "sampled"
+
+
+@pytest.mark.parametrize(
+    ("change", "culprit"),
+    [
+        (["nowhere.py:Net"], "there is no file nowhere.py"),
+        (["{networks}:Net", "coral"], "coral is no file"),
+        (["{networks}:Net", "{graph}", "--arguments", '{"features": 3}'], "cannot be run on"),
+        (["{networks}:value", "{graph}"], "not one value per class"),
+        (["{networks}:Net", "{graph}", "--task", "guess"], "task='guess' is unknown"),
+    ],
+)
+def test_mistakes_are_explained(networks, graph_file, change, culprit):
+    texts = [t.replace("{networks}", str(networks)) for t in change]
+    done = check(*[t.replace("{graph}", str(graph_file)) for t in texts])
+    assert done.exit_code == 2, done.output
+    assert culprit in done.stderr
+    assert "remedy: " in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
