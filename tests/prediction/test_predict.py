@@ -342,3 +342,19 @@ def test_bad_graphs_are_refused_before_anything_runs():
     graph = noisy_ring()
     graph.x_var = -1.0
     errs(GraphError, "x_var", graph=graph)
+
+
+@pytest.mark.parametrize(("method", "steps"), [("diagonal", 8), ("sampled", 8), ("first-order", 6)])
+def test_progress_goes_up_to_all_steps(method, steps):
+    told = []
+    model, graph = made(Functional), noisy_ring()
+    vg.predict(
+        model,
+        graph,
+        method=method,
+        samples=8,
+        memory="1MiB",
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert told == sorted(told)
+    assert told[-1] == (steps, steps)

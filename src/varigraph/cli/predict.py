@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -177,6 +178,7 @@ def predict(
             task=task,
             dropout=dropout,
             memory=memory,
+            progress=partial(progress, "predict"),
         )
         if out is not None:
             write_table(out, table_columns(found.prediction, asked.graph, found.nodes))

@@ -52,6 +52,7 @@ def masked_outputs(
     for start in range(0, question.samples, batch):
         chosen = range(start, min(start + batch, question.samples))
         yield passes.with_masks(chosen, seed=question.seed), slice(chosen.start, chosen.stop)
+        question.progress(chosen.stop, question.samples)
 
 
 def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]

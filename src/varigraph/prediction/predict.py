@@ -19,7 +19,7 @@ from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
 from varigraph.prediction.prediction import Prediction, Task
-from varigraph.prediction.question import Question, Source, Weights, check_sources
+from varigraph.prediction.question import Progress, Question, Source, Weights, check_sources, silent
 from varigraph.prediction.sampled.method import sampled
 
 Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
@@ -48,6 +48,7 @@ def predict(
     forward: Forward | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
+    progress: Progress | None = None,
 ) -> Prediction:
     r"""Mean and variance of a trained network's answer for every node.
 
@@ -82,7 +83,10 @@ def predict(
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
             is not what it wants.
         dropout: rate of dropout to inject into a network that has none of its own.
-        memory: bound on the memory for masks that are run at once, such as ``"1GiB"``.
+        memory: bound on the memory for what is computed at once, such as ``"1GiB"``; the graph
+            itself and the answer come on top. Large graphs are worked on in blocks of nodes.
+        progress: called with the steps done and their number: masks, draws or nodes, as the method
+            goes.
 
     Returns:
         A :class:`Prediction` with ``mean``, ``aleatoric``, ``epistemic``, ``total`` and ``logits``.
@@ -115,6 +119,7 @@ def predict(
         forward=forward,
         dropout=dropout,
         memory=memory,
+        progress=progress,
     )
     return METHODS[method](question)
 
@@ -133,6 +138,7 @@ def ask(
     forward: Forward | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
+    progress: Progress | None = None,
 ) -> Question:
     """The question that :func:`predict` answers with these options; model and graph are checked."""
     check_graph(data)
@@ -152,6 +158,7 @@ def ask(
         dropout=dropout,
         draws=samples,
         weights=weights,
+        progress=progress or silent,
     )
     return question.only(*considered)
 

@@ -17,6 +17,12 @@ from varigraph.prediction.prediction import Task
 
 Source = Literal["features", "links", "weights"]
 Weights = Literal["closed-form", "sampled"]
+#: Told the number of steps done and the number of steps.
+Progress = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """Progress that nobody is told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +46,7 @@ class Question:
         dropout: rate to inject into a network that has no dropout.
         weights: dropout in closed form or by sampled masks; None for what the method does.
         draws: number of draws of everything, whatever is considered, for methods that draw.
+        progress: told how much of the work is done, and of how much.
     """
 
     model: nn.Module
@@ -55,6 +62,7 @@ class Question:
     dropout: float | None = None
     draws: int = 0
     weights: Weights | None = None
+    progress: Progress = silent
     prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

@@ -103,7 +103,10 @@ class _Network:
 
     def logits(self, rows: Tensor) -> CorrelatedLogits:  # [nodes]
         """Mean and covariances, block by block."""
-        blocks = [self._block(block) for block in self._blocks(rows)]
+        blocks: list[CorrelatedLogits] = []
+        for some in self._blocks(rows):
+            blocks.append(self._block(some))
+            self.question.progress(sum(len(block.mean) for block in blocks), len(rows))
         bends = [block.bent for block in blocks if block.bent is not None]
         return CorrelatedLogits(
             torch.cat([block.mean for block in blocks]),

@@ -130,12 +130,15 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     design = Design(found.sources, question.draws if found.sources else FEWEST_BATCHES)
     shift = pick(plain[None])[0]
     logits, answers = SampledMoments(shift, design), SampledMoments(answer(shift), design)
+    done = 0
     for outputs in in_groups(outputs_of(found, design), design.group):
+        done += len(outputs)
         picked = pick(outputs)
         logits.add(picked)
         answers.add(answer(picked))
         if watch is not None:
             watch(picked)
+        question.progress(done, design.runs)
     if not bool(logits.mean.value.isfinite().all()):
         raise ModelError(
             "the answer is not a finite number for some of the draws",
