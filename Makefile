@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check format rules clean
+.PHONY: run test check format rules docs pictures notebooks clean
 
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
@@ -26,6 +26,18 @@ format: $(VENV)/.dev
 rules: $(VENV)/.dev
 	$(BIN)/python scripts/rule_table.py
 
+# The documentation as a site, without a warning and without dead links: open site/index.html.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# The pictures of docs/idea.md, computed on Cora: about a minute.
+pictures: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/pictures.py
+
+# The notebooks in examples/, from the scripts, run anew: about a minute; proteins needs $VARIGRAPH_DATA.
+notebooks: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/notebooks.py
+
 # torch goes first and pinned, so that nothing after it pulls another build.
 $(VENV)/.torch: constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -41,4 +53,4 @@ $(VENV)/.dev: $(VENV)/.run
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs links
+	rm -rf $(VENV) runs links site
