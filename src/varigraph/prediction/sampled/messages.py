@@ -17,7 +17,9 @@ from varigraph.prediction.sampled.caches import unchanged
 
 
 @contextmanager
-def summed_messages(model: nn.Module, links: LinkWeights | None) -> Iterator[None]:
+def summed_messages(
+    model: nn.Module, links: LinkWeights | None, *, above: int = 0
+) -> Iterator[None]:
     """While this is open, layers with a fused way are given a sparse matrix for their links.
 
     torch_geometric's own short cut (``message_and_aggregate``): the same sums, several times
@@ -27,12 +29,13 @@ def summed_messages(model: nn.Module, links: LinkWeights | None) -> Iterator[Non
     Args:
         model: the network. Layers without a fused way stay as they are.
         links: weights of the links, where the graph has them.
+        above: only where the messages of a layer would take more than so many bytes.
     """
     with ExitStack() as stack:
         for layer in model.modules():
             if isinstance(layer, MessagePassing) and _fusible(layer):
                 stack.callback(setattr, layer, "fuse", layer.fuse)
-                replace = _Replace(links, layer.fuse)
+                replace = _Replace(links, layer.fuse, above)
                 stack.callback(layer.register_propagate_forward_pre_hook(replace).remove)
         yield
 
@@ -49,8 +52,8 @@ def _fusible(layer: Any) -> bool:
 class _Replace:
     """A hook that puts a sparse matrix in the place of ``edge_index``."""
 
-    def __init__(self, links: LinkWeights | None, fuse: bool) -> None:
-        self._links, self._fuse = links, fuse
+    def __init__(self, links: LinkWeights | None, fuse: bool, above: int) -> None:
+        self._links, self._fuse, self._above = links, fuse, above
         self._edge_index: tuple[Tensor, int] | None = None
         self._weight: tuple[Tensor, int] | None = None
         self._matrix: Tensor | None = None
@@ -60,7 +63,7 @@ class _Replace:
         edge_index, size, kwargs = inputs
         x, weight = _features(kwargs.get("x")), kwargs.get("edge_weight")
         layer.fuse = x is not None and size is None and _listed(edge_index) and _scalar(weight)
-        if x is None or not layer.fuse:
+        if x is None or not layer.fuse or _bytes(edge_index, x) < self._above:
             layer.fuse = self._fuse
             return None
         same_weight = self._weight is None if weight is None else unchanged(weight, self._weight)
@@ -92,6 +95,11 @@ def _features(x: Any) -> Tensor | None:
     ends = x if isinstance(x, (tuple, list)) else (x,)
     alike = all(end is ends[0] for end in ends if end is not None)
     return ends[0] if alike and isinstance(ends[0], Tensor) and ends[0].dim() == 2 else None
+
+
+def _bytes(edge_index: Tensor, x: Tensor) -> int:
+    """Memory of one message for every link."""
+    return edge_index.shape[1] * x.shape[1] * x.element_size()
 
 
 def _listed(edge_index: Any) -> bool:

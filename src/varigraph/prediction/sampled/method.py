@@ -131,7 +131,7 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     shift = pick(plain[None])[0]
     logits, answers = SampledMoments(shift, design), SampledMoments(answer(shift), design)
     done = 0
-    for outputs in in_groups(outputs_of(found, design), design.group):
+    for outputs in in_groups(outputs_of(found, design), design.group, question.memory):
         done += len(outputs)
         picked = pick(outputs)
         logits.add(picked)

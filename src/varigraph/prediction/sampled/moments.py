@@ -72,7 +72,7 @@ class SampledMoments:
         self._shift, self._pairs, self._group = shift, design.pairs, design.group
         groups, sums = design.runs // design.group, 2 + len(design.pairs)
         fitting = max(FEWEST_BATCHES, MOST_SUMS // (sums * max(shift.numel(), 1)))
-        batches = min(BATCHES, fitting, groups)
+        batches = min(BATCHES, fitting, groups) if groups >= FEWEST_BATCHES else 1
         self._batch_of = torch.arange(groups) * batches // groups
         # [sums, batches, nodes, classes]: of the runs, of their squares, of products by source.
         self._sums = shift.new_zeros((sums, batches, *shift.shape), dtype=torch.float64)

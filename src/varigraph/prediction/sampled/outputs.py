@@ -47,18 +47,20 @@ def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor
         yield found.network.once(design.draw(run))[None]
 
 
-def in_groups(outputs: Iterable[Tensor], group: int) -> Iterator[Tensor]:
+def in_groups(outputs: Iterable[Tensor], group: int, memory: int) -> Iterator[Tensor]:
     """The same outputs in whole groups of runs, several at a time.
 
     Args:
         outputs: ``[some runs, nodes, classes]`` at a time.
         group: number of runs in a group.
+        memory: bound in bytes on what is held of them.
     """
     left: list[Tensor] = []
     for output in outputs:
         left.append(output)
         runs = sum(map(len, left))
-        if runs < max(group, RUNS_TOGETHER):
+        fitting = memory // (TENSORS_AT_ONCE * output[0].numel() * output.element_size())
+        if runs < max(group, min(RUNS_TOGETHER, fitting)):
             continue
         joined = torch.cat(left)
         yield joined[: runs - runs % group]

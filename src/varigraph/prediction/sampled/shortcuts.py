@@ -50,12 +50,16 @@ def explored(network: Network) -> Iterator[Explored]:
         ModelError: the network is random although its weights are to be taken as certain, or has
             no use for the chances of the links.
     """
-    trial = _Trial.of(network)
-    sources = _sources(trial)
-    network, running = trial.in_small_space()
-    on_cpu = network.features.mean.device.type == "cpu"
-    batched = not trial.random and (running.widest <= SHORT or not on_cpu)
+    question = network.question
     with ExitStack() as stack:
+        # What does not fit in memory message by message has only one way.
+        large = summed_messages(question.model, network.links, above=question.memory)
+        stack.enter_context(large)
+        trial = _Trial.of(network)
+        sources = _sources(trial)
+        network, running = trial.in_small_space()
+        on_cpu = network.features.mean.device.type == "cpu"
+        batched = not trial.random and (running.widest <= SHORT or not on_cpu)
         if not (batched or trial.random):
             prefix = Prefix(network.links)
             stack.enter_context(prefix.used_by(network.question.model))
