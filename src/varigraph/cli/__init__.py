@@ -8,6 +8,7 @@ import typer
 
 import varigraph
 from varigraph.cli.audit import audit
+from varigraph.cli.bench import bench
 from varigraph.cli.check import check
 from varigraph.cli.data import data
 from varigraph.cli.links import links
@@ -49,6 +50,7 @@ app.command(
     rich_help_panel=PAPER,
     epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal",
 )(audit)
+app.command(rich_help_panel=PAPER, epilog="Example: varigraph bench pubmed --masks 10")(bench)
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph report runs/cora-seed0 --noise 5")(
     report
 )

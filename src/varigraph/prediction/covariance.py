@@ -62,10 +62,14 @@ def _propagated(tape: Tape, output: Gaussian, question: Question) -> Tensor:
     """
     added = {id(drop.value): drop.added for drop in tape.drops}
     blocks = {id(question.x): question.x.var}
+    last = {id(parent): entry for entry in tape.entries for parent, _ in entry.parents}
     for entry in tape.entries[1:]:
         block = _sum_of_parts(entry, tape, blocks, question.memory)
         more = added.get(id(entry.value), torch.zeros_like(entry.value.mean))
         blocks[id(entry.value)] = block + (more if block.dim() == 2 else torch.diag_embed(more))
+        for parent, _ in entry.parents:
+            if last[id(parent)] is entry and parent is not output:
+                blocks.pop(id(parent), None)
     found = blocks.get(id(output))
     if found is None:
         name = tape.unknown.get(id(output), "a step of the model")
@@ -89,7 +93,7 @@ def _sum_of_parts(entry: Entry, tape: Tape, blocks: dict[int, Tensor], memory: i
         parts.append(_moved(blocks[id(parent)], operator, parent, entry.value))
     if any(part.dim() == 3 for part in parts):
         parts = [part if part.dim() == 3 else torch.diag_embed(part) for part in parts]
-    return torch.stack(parts).sum(0)
+    return sum(parts[1:], parts[0])
 
 
 def _is_block(entry: Entry, blocks: dict[int, Tensor]) -> bool:
