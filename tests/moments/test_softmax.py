@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax_moments import SMALL, class_probabilities, normal_points
+from varigraph.moments.softmax_moments import MEDIUM, SMALL, class_probabilities, normal_points
 
 
 def probabilities(mean, var, masks=1):
@@ -51,11 +51,14 @@ def test_small_variances_follow_the_jacobian():
     assert torch.allclose(got.var[0, 0], slope.square() @ var.double(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("masks", [1, 100])
 @pytest.mark.parametrize("seed", range(3))
-def test_derivatives_are_as_good_as_points(masks, seed):
+@pytest.mark.parametrize(
+    ("largest", "masks", "off", "ratio"),
+    [(SMALL, 1, 1e-6, 0.007), (SMALL, 100, 1e-6, 0.007), (MEDIUM, 1, 1e-5, 0.012)],
+)
+def test_little_spread_needs_no_or_few_points(largest, masks, off, ratio, seed):
     generator = np.random.default_rng(seed)
-    mean, var = generator.normal(0, 3, 5), SMALL * generator.uniform(0.1, 1, 5)
+    mean, var = generator.normal(0, 3, 5), largest * generator.uniform(0.1, 1, 5)
     nodes, weights = np.polynomial.hermite_e.hermegauss(7)
     grid = np.stack(np.meshgrid(*[nodes] * 5), -1).reshape(-1, 5)
     chance = np.prod(np.stack(np.meshgrid(*[weights / weights.sum()] * 5), -1), -1).ravel()
@@ -64,8 +67,8 @@ def test_derivatives_are_as_good_as_points(masks, seed):
     want = chance @ shares
     want_var = chance @ (shares - want) ** 2
     got = probabilities(torch.from_numpy(mean), torch.from_numpy(var), masks)
-    assert got.mean[0, 0].numpy() == pytest.approx(want, abs=1e-6)
-    assert got.var[0, 0].numpy() == pytest.approx(want_var, rel=0.007)
+    assert got.mean.mean(0)[0].numpy() == pytest.approx(want, abs=off)
+    assert got.var.mean(0)[0].numpy() == pytest.approx(want_var, rel=ratio)
 
 
 def test_a_nearly_certain_answer_keeps_its_digits():
@@ -78,7 +81,7 @@ def test_a_nearly_certain_answer_keeps_its_digits():
 
 def test_rows_of_both_kinds():
     mean = torch.randn(1, 6, 3, generator=torch.Generator().manual_seed(0)).double()
-    var = torch.tensor([1e-4, 1.0, 1e-4, 0.5, 2.0, 0.0]).double()[None, :, None].expand(1, 6, 3)
+    var = torch.tensor([1e-4, 1.0, 0.01, 0.5, 2.0, 0.0]).double()[None, :, None].expand(1, 6, 3)
     points = normal_points(1, 3)
     whole = class_probabilities(Gaussian(mean, var), points)
     for row in range(6):

@@ -17,6 +17,7 @@ from varigraph.moments.by_rows import ByRows
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1
 LEVELS = 2**16
+LARGEST_WORD = 2**64 - 1
 #: Levels that the generator gives each time it counts: four words of 64 bits.
 PER_COUNT = 16
 
@@ -109,8 +110,11 @@ def draw_masks(
     size = shape.numel()
     masks = np.empty((len(samples), size), dtype=np.float32)
     for mask, sample in zip(masks, samples, strict=True):
-        stream = np.random.Philox(key=seed, counter=[skipped // PER_COUNT, place, sample, WEIGHTS])
-        levels = stream.random_raw(-(-size // 4)).view(np.uint16)[:size]
+        counter = [skipped // PER_COUNT, place, sample, WEIGHTS]
+        stream = np.random.Generator(np.random.Philox(key=seed, counter=counter))
+        # The stream's own words; drawn like this, other threads can draw at the same time.
+        words = stream.integers(0, LARGEST_WORD, -(-size // 4), np.uint64, endpoint=True)
+        levels = words.view(np.uint16)[:size]
         np.multiply((levels >= site.dropped).view(np.uint8), np.float32(site.scale), out=mask)
     return torch.from_numpy(masks).view(len(samples), *shape)
 
