@@ -27,6 +27,7 @@ COMMAND = re.compile(r"^(\$ )?(varigraph .*)$")
 NOT_RUN = {
     "varigraph run cora": "50 epochs; the command-line page runs it with 2",
     "varigraph links cora --method hadamard": "half a minute; tests/cli runs it on a small graph",
+    "varigraph bench cora": "some minutes; tests/cli runs it with few masks",
     "varigraph study paper --quick": "a minute or two; tests/cli runs a part of it",
 }
 #: Columns that a table may take in a page.

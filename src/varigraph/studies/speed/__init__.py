@@ -1,0 +1,1 @@
+"""How long error bars take, next to what one would do without this library."""

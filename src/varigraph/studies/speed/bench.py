@@ -1,0 +1,153 @@
+"""The benchmark of one data set: train once, then every contender in a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from varigraph.data import add_noise, load
+from varigraph.errors import OptionError
+from varigraph.prediction.memory import as_bytes
+from varigraph.studies.progress import Progress, quiet
+from varigraph.studies.speed.contenders import Contender, present
+from varigraph.studies.speed.machine import Machine
+from varigraph.studies.speed.results import Row, Speed
+from varigraph.studies.speed.subject import Saved, Subject
+from varigraph.studies.speed.torch_uncertainty import installed
+from varigraph.studies.speed.trial import Terms, Trial, tried
+from varigraph.studies.speed.truth import DRAWS, Truth
+from varigraph.training import paper_network, train
+
+#: Noise in the features, in per cent of their mean.
+NOISE = 12.0
+
+
+def bench(
+    dataset: str = "cora",
+    *,
+    masks: int = 100,
+    repeats: int = 5,
+    memory: str = "4GiB",
+    threads: int | None = None,
+    epochs: int = 10,
+    seed: int = 0,
+    draws: int = DRAWS,
+    device: str = "cpu",
+    root: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Speed:
+    """Time, memory and fidelity of every contender, on the paper's network and 12 % noise.
+
+    Args:
+        dataset: name of a data set, see :func:`varigraph.load`.
+        masks: dropout masks, and draws of ``method="sampled"``.
+        repeats: calls to time, after a first one.
+        memory: bound of :func:`varigraph.predict`.
+        threads: of torch; as it is set if left out.
+        epochs: passes over the training nodes.
+        seed: of split, weights, noise and masks.
+        draws: of brute force, which tells the fidelity.
+        device: to measure on.
+        root: folder that holds the data sets.
+        progress: called with a stage, the steps done and the number of steps.
+    """
+    _check(masks, repeats, memory, threads, device)
+    tell, threads = progress or quiet, threads or torch.get_num_threads()
+    subject = trained_subject(
+        dataset, masks=masks, memory=memory, epochs=epochs, seed=seed, root=root, progress=tell
+    )
+    rows = _rows(subject, Terms(repeats, threads), device=device, draws=draws, progress=tell)
+    graph = subject.graph
+    return Speed(
+        dataset=dataset.lower(),
+        nodes=graph.num_nodes,
+        links=graph.num_edges,
+        features=graph.num_features,
+        masks=masks,
+        repeats=repeats,
+        threads=threads,
+        memory=memory,
+        epochs=epochs,
+        machine=Machine.here(device),
+        rows=tuple(rows),
+        absent=() if installed() else ("torch-uncertainty",),
+    )
+
+
+def trained_subject(
+    dataset: str,
+    *,
+    masks: int,
+    memory: str,
+    epochs: int,
+    seed: int = 0,
+    root: str | Path | None = None,
+    progress: Progress = quiet,
+) -> Subject:
+    """The paper's network, trained on clean features, and the graph with noise, on the CPU.
+
+    Args:
+        dataset: name of a data set.
+        masks: dropout masks.
+        memory: bound.
+        epochs: passes over the training nodes.
+        seed: of split, weights, noise and masks.
+        root: folder that holds the data sets.
+        progress: called with a stage, the steps done and the number of steps.
+    """
+    graph = load(dataset, root=root, seed=seed)
+    model = paper_network(graph, seed=seed)
+    train(
+        model,
+        graph,
+        epochs=epochs,
+        seed=seed,
+        progress=lambda epoch, total, loss: progress("training", epoch, total),
+    )
+    return Subject(model, add_noise(graph, percent=NOISE, seed=seed), masks, memory, seed)
+
+
+def _rows(
+    subject: Subject, terms: Terms, *, device: str, draws: int, progress: Progress
+) -> list[Row]:
+    contenders = present()
+    with TemporaryDirectory() as folder:
+        saved = Saved.of(subject, Path(folder) / "subject.pt", device=device)
+        trials = []
+        for number, contender in enumerate(contenders, start=1):
+            trials.append(tried(contender.name, saved, terms))
+            progress("timing", number, len(contenders))
+        there = saved.build()
+    truth = Truth(there.model, there.graph, memory=subject.memory, seed=subject.seed, draws=draws)
+    rows = []
+    for number, (contender, trial) in enumerate(zip(contenders, trials, strict=True), start=1):
+        rows.append(_row(contender, trial, truth))
+        progress("fidelity", number, len(contenders))
+    return rows
+
+
+def _row(contender: Contender, trial: Trial, truth: Truth) -> Row:
+    var = trial.logits_var
+    return Row(
+        name=contender.name,
+        sources=contender.sources,
+        seconds=trial.seconds,
+        memory=trial.peak,
+        fidelity=None if var is None else truth.fidelity(var, contender.sources),
+        masks=trial.masks,
+        problem=trial.problem,
+    )
+
+
+def _check(masks: int, repeats: int, memory: str, threads: int | None, device: str) -> None:
+    as_bytes(memory)
+    if masks < 2:
+        raise OptionError(f"masks={masks} gives no variance over masks", "masks=100")
+    if repeats < 1:
+        raise OptionError(f"repeats={repeats} measures nothing", "repeats=5")
+    if threads is not None and threads < 1:
+        raise OptionError(f"threads={threads} does no work", "threads=1, or leave it out")
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"device={device!r}, and torch sees no GPU here", 'device="cpu"')

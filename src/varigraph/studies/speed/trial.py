@@ -1,0 +1,138 @@
+"""One contender in one process: how long, how much memory, which answer."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from varigraph.errors import VarigraphError
+from varigraph.studies.speed.contenders import BY_NAME, Contender
+from varigraph.studies.speed.fresh_process import ProcessDiedError, in_fresh_process
+from varigraph.studies.speed.peak_memory import PeakMemory
+from varigraph.studies.speed.subject import Builder, Subject
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What was measured.
+
+    Args:
+        seconds: median of the repeats, for all masks; None where none was asked for or possible.
+        peak: bytes above those before, at the worst moment of the first call.
+        masks: as many as were run; fewer than asked for where a loop would have taken too long.
+        logits: their mean, ``[nodes, classes]``.
+        logits_var: their variance, where the contender gives one for all masks.
+        problem: why there is no answer.
+    """
+
+    seconds: float | None = None
+    peak: int | None = None
+    masks: int = 0
+    logits: Array | None = None
+    logits_var: Array | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How to measure.
+
+    Args:
+        repeats: calls to time after the first; 0 for the memory and the answer alone.
+        threads: of torch.
+        patience: seconds after which a loop over masks is cut short, and no call repeated.
+    """
+
+    repeats: int
+    threads: int
+    patience: float = 20.0
+
+
+def tried(name: str, builder: Builder, terms: Terms) -> Trial:
+    """Measure a contender in a process of its own.
+
+    Args:
+        name: of the contender.
+        builder: makes what it runs on.
+        terms: how to measure.
+    """
+    try:
+        return in_fresh_process(try_out, name, builder, terms)
+    except ProcessDiedError as error:
+        return Trial(problem=error.problem)
+
+
+def try_out(name: str, builder: Builder, terms: Terms) -> Trial:
+    """Measure a contender in this process.
+
+    The first call is for the memory and the answer, and a warm-up for those that are timed.
+
+    Args:
+        name: of the contender.
+        builder: makes what it runs on.
+        terms: how to measure.
+    """
+    torch.set_num_threads(terms.threads)
+    try:
+        subject, contender = builder.build(), BY_NAME[name]
+        torch.manual_seed(subject.seed)
+        return _measured(contender, subject, terms)
+    except VarigraphError as error:
+        return Trial(problem=error.problem)
+    except (RuntimeError, MemoryError, ImportError) as error:  # of a rival, or for want of memory
+        return Trial(problem=f"{type(error).__name__}: {str(error).splitlines()[0]}")
+
+
+def _measured(contender: Contender, subject: Subject, terms: Terms) -> Trial:
+    contender.run(subject.miniature)
+    memory = PeakMemory(subject.graph.x.device)
+    some = _affordable(contender, subject, terms.patience)
+    answer = contender.run(some)
+    peak = memory.bytes()
+    times: list[float] = []
+    while len(times) < terms.repeats and sum(times) <= terms.patience:
+        times.append(_seconds(lambda: contender.run(some), subject))
+    share = subject.masks / some.looped
+    return Trial(
+        seconds=statistics.median(times) * share if times else None,
+        peak=peak,
+        masks=some.looped,
+        logits=_array(answer.logits),
+        logits_var=_array(answer.logits_var) if share == 1 else None,
+    )
+
+
+def _affordable(contender: Contender, subject: Subject, patience: float) -> Subject:
+    """The same with as many masks as there is patience for, where they are run one by one."""
+    if not contender.loops:
+        return subject
+    one = replace(subject, passes=1)
+    each = _seconds(lambda: contender.run(one), subject)
+    return replace(subject, passes=min(subject.masks, max(2, int(patience / each))))
+
+
+def _seconds(call: Callable[[], object], subject: Subject) -> float:
+    _wait(subject)
+    start = time.perf_counter()
+    call()
+    _wait(subject)
+    return time.perf_counter() - start
+
+
+def _wait(subject: Subject) -> None:
+    if subject.graph.x.is_cuda:
+        torch.cuda.synchronize()
+
+
+def _array(values: Tensor | None) -> Array | None:
+    return None if values is None else np.asarray(values.detach().cpu())
