@@ -5,15 +5,13 @@
 
 Ratios are predicted over true variance on test nodes; the spread that the truth's own sampling
 error causes (a relative variance of 2 / draws) is taken out of the 5-95 % range, on a log scale
-around the median. Costs are times over that of a plain forward of the same model, medians.
+around the median.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,39 +166,7 @@ def sampled(
     }
 
 
-# ---- what it costs ----
-
-
-def seconds(call: Callable[[], Any], repeats: int) -> float:
-    times = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
-
-
-def costs(model: nn.Module, graph: Data) -> Row:
-    """Each method under feature noise and dropout, in plain forwards of the same model."""
-    noisy = vg.add_noise(graph, percent=12)
-    with torch.no_grad():
-        plain = seconds(lambda: model(noisy.x, noisy.edge_index), 15)
-    found: Row = {"plain forward, ms": 1000 * plain}
-    calls = {
-        "first-order, features": {"method": "first-order", "sources": ("features",)},
-        "first-order, features and dropout": {"method": "first-order"},
-        "covariance, features": {"method": "covariance", "sources": ("features",)},
-        "diagonal, features": {"method": "diagonal", "samples": 0},
-        "diagonal, features and 100 masks": {"method": "diagonal", "samples": 100},
-        "sampled, 100 draws": {"method": "sampled", "samples": 100},
-    }
-    for name, options in calls.items():
-        try:
-            time_taken = seconds(lambda o=options: vg.predict(model, noisy, memory="4GiB", **o), 3)
-            found[name] = time_taken / plain
-        except vg.errors.TooLargeError as error:
-            found[name] = error.problem
-    return found
+# ---- every case ----
 
 
 def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
@@ -210,10 +176,6 @@ def measured(data: str, chosen: argparse.Namespace, device: str) -> list[Row]:
             continue
         model = trained(graph, build, chosen.epochs, device)
         name = f"{data}, {network}"
-        if chosen.cost:
-            rows.append({"case": name, "cost": costs(model, graph)})
-            print(json.dumps(rows[-1]), flush=True)
-            continue
         for label, (uncertain, sources) in cases(graph).items():
             if not label.startswith(tuple(chosen.cases)):
                 continue
@@ -253,18 +215,8 @@ def against_jacobian(model: nn.Module, graph: Data) -> Row:
 def append(path: Path, rows: list[Row]) -> None:
     known = json.loads(path.read_text()) if path.exists() else []
     names = {row["case"] for row in rows}
-    kept = [
-        row for row in known if row["case"] not in names or ("cost" in row) != ("cost" in rows[0])
-    ]
+    kept = [row for row in known if row["case"] not in names]
     path.write_text(json.dumps(kept + rows, indent=1))
-
-
-def tables(rows: list[Row]) -> str:
-    return (
-        fidelity_table([r for r in rows if "cost" not in r])
-        + "\n\n"
-        + cost_table([r for r in rows if "cost" in r])
-    )
 
 
 def fidelity_table(rows: list[Row]) -> str:
@@ -293,17 +245,6 @@ def rounded(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio >= 0.1 else f"{ratio:.2g}"
 
 
-def cost_table(rows: list[Row]) -> str:
-    if not rows:
-        return ""
-    names = list(rows[0]["cost"])
-    lines = ["| network | " + " | ".join(names) + " |", "|---|" + "---:|" * len(names)]
-    for row in rows:
-        cells = [v if isinstance(v, str) else f"{v:.1f}" for v in row["cost"].values()]
-        lines.append(f"| {row['case']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("fidelity.json"))
@@ -312,11 +253,12 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=["cora", "pubmed", "computers"])
     parser.add_argument("--networks", nargs="+", default=[""], help="how their names begin")
     parser.add_argument("--cases", nargs="+", default=[""], help="how their names begin")
-    parser.add_argument("--cost", action="store_true", help="measure times instead")
     parser.add_argument("--tables", type=Path, nargs="+", help="print these results as Markdown")
     chosen = parser.parse_args()
     if chosen.tables:
-        print(tables([row for path in chosen.tables for row in json.loads(path.read_text())]))
+        print(
+            fidelity_table([row for path in chosen.tables for row in json.loads(path.read_text())])
+        )
         return
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for data in chosen.data:
