@@ -40,7 +40,8 @@ def example_of(command):
 
 def test_all_verbs_are_there():
     names = {path[0] for path in COMMANDS}
-    assert names == {"predict", "check", "data", "links", "run", "audit", "report", "study"}
+    verbs = {"predict", "check", "data", "links", "run", "audit", "report", "study", "bench"}
+    assert names == verbs
 
 
 def test_version():
