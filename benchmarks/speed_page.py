@@ -25,8 +25,9 @@ Times, memory and fidelity next to what one would do without this library, from
 - *CSR*: the same unmodified layers, fed the transposed adjacency as a torch CSR tensor.
 - *Equation 13 by hand* is what a reader of the paper would write: for each mask the mean by the
   layers themselves, the variance by squared weights with one message per link, the softmax over as
-  many points as we take. It gives what *diagonal, T masks* gives; a test compares the two under
-  the same masks.
+  many points as we take. It keeps nothing from mask to mask, not even the first layer, which no
+  mask precedes. It gives what *diagonal, T masks* gives; a test compares the two under the same
+  masks.
 - *torch-uncertainty* (0.13.0): its `mc_dropout` sees modules alone, so the network was rewritten
   with `nn.Dropout`. Only that wrapper was loaded; the package as a whole wants torchvision.
 - Loops over masks that would take more than 20 s are timed on fewer masks and multiplied; notes
@@ -41,6 +42,7 @@ def page(runs: list[Record]) -> str:
     for run in runs:
         threads = f"{run['torch_threads']} thread" + "s" * (run["torch_threads"] > 1)
         parts.append(f"## On {run['machine'].split(';')[0]}\n\n{run['machine']}; {threads}.\n")
+        parts.append("".join(f"- {line}\n" for line in run.get("remarks", [])))
         shown = [_table(Speed.of(record)) for record in run.get("tables", [])]
         shown += [text(run[name]) for name, text in TEXTS.items() if run.get(name)]
         parts += [text.replace("## ", "### ", 1) for text in shown]
@@ -66,9 +68,10 @@ def _sentences(speed: Speed) -> str:
         f"The diagonal form takes {times(ONE_PASS, PLAIN)} plain forwards in one pass and "
         f"{times(DIAGONAL, PLAIN)} with {speed.masks} masks, {gains[0]} times less than the same "
         f"by hand and {gains[1]} times less than by hand with compressed rows. First-order, whose "
-        f"variances are right, takes {times('vg: first-order, features', PLAIN)} for the "
-        f"features alone and {times('vg: first-order', PLAIN)} with dropout; in forwards "
-        f"with compressed rows that is {times('vg: first-order', CSR)}."
+        f"variances of the logits are right, takes {times('vg: first-order, features', PLAIN)} "
+        f"for the features alone and {times('vg: first-order', PLAIN)} with dropout; in forwards "
+        f"with compressed rows that is {times('vg: first-order', CSR)}. Dropout alone, by vmap, "
+        f"takes {times('dropout, vmap, CSR', PLAIN)}."
     )
 
 
