@@ -42,3 +42,10 @@ def test_inference_tensors_do_not_say_when_they_change():
     with torch.inference_mode():
         origin = torch.arange(4)
     assert kept(origin, (), Made) is not kept(origin, (), Made)
+
+
+def test_what_is_built_in_inference_mode_is_no_inference_tensor():
+    origin = torch.arange(4)
+    with torch.inference_mode():
+        made = kept(origin, (), lambda: origin.float() + 1)
+    assert not made.is_inference()

@@ -57,9 +57,9 @@ def test_blocks_are_really_used(network, monkeypatch):
     model, widths = NETWORKS[network]().eval(), []
     asked = Passes._rows_of_mask
 
-    def noted(self, place, sample, seed, rows):
+    def noted(self, place, sample, rows):
         widths.append(rows)
-        return asked(self, place, sample, seed, rows)
+        return asked(self, place, sample, rows)
 
     monkeypatch.setattr(Passes, "_rows_of_mask", noted)
     vg.predict(model, graph(), method="diagonal", samples=2, memory=100 * ROW)

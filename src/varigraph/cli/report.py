@@ -7,18 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from torch_geometric.data import Data
 
 from varigraph.cli.mistakes import explained
 from varigraph.cli.options import Json, Root
 from varigraph.cli.progress import progress_bars
 from varigraph.data import add_noise
-from varigraph.quantify import Audit, audit
 from varigraph.reporting.page import report as write_page
-from varigraph.studies.config import Study
+from varigraph.studies.audit import audit_study
 from varigraph.studies.saved_run import SavedRun
 from varigraph.studies.stored_prediction import METHOD
-from varigraph.training import PaperNetwork
 
 PAGE = "report.html"
 
@@ -47,6 +44,9 @@ def report(
         made = SavedRun.read(run, root=root, progress=progress)
         level = made.chosen(noise)
         model, noisy = made.model(), add_noise(made.graph, percent=level, seed=made.study.seed)
+        found = None
+        if audited:
+            found = audit_study(model, noisy, made.study, method=METHOD, samples=audited)
         page = write_page(
             made.prediction(level),
             noisy,
@@ -54,7 +54,7 @@ def report(
             path=out or run / PAGE,
             title=f"{made.study.dataset}, noise {level:g} %, seed {made.study.seed}",
             levels=made.levels(),
-            audit=_audit(model, noisy, made.study, audited) if audited else None,
+            audit=found,
             explain=explain,
             links=made.study.reading,
             about=made.about(level),
@@ -64,15 +64,3 @@ def report(
         typer.echo(json.dumps({"page": str(page), "noise": level, "warnings": made.warnings()}))
     else:
         typer.echo("\n".join([*made.warnings(), str(page)]))
-
-
-def _audit(model: PaperNetwork, noisy: Data, study: Study, samples: int) -> Audit:
-    return audit(
-        model,
-        noisy,
-        method=METHOD,
-        samples=samples,
-        links=study.reading,
-        seed=study.seed,
-        nodes=noisy.test_mask,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
@@ -30,6 +31,8 @@ def kept(origin: Tensor, key: tuple[Hashable, ...], build: Callable[[], Made]) -
         made = {}
         _KEPT[origin] = origin._version, made
     if key not in made:
-        made[key] = build()
+        # What is built in inference mode could not be learned through later.
+        with torch.inference_mode(False):
+            made[key] = build()
     found: Made = made[key]
     return found

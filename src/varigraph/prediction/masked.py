@@ -9,10 +9,9 @@ from contextlib import ExitStack, contextmanager
 import torch
 from torch import Tensor
 
-from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
-from varigraph.prediction.injection import injected
+from varigraph.prediction.injection import injected, refuse_second_dropout
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
 
@@ -28,9 +27,11 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
     masked = question.samples > 0
     with converted(question.model, dropout_on=masked), ExitStack() as stack:
         if question.dropout is not None and masked:
-            _refuse_second_dropout(question)
+            own = Passes(question)
+            own.without_masks()
+            refuse_second_dropout(question.dropout, own.sites)
             stack.enter_context(injected(question.model, question.dropout))
-        yield Passes(question.run, question.x, question.links, question.memory)
+        yield Passes(question)
 
 
 def masked_outputs(
@@ -51,7 +52,7 @@ def masked_outputs(
     batch = passes.masks_at_once()
     for start in range(0, question.samples, batch):
         chosen = range(start, min(start + batch, question.samples))
-        yield passes.with_masks(chosen, seed=question.seed), slice(chosen.start, chosen.stop)
+        yield passes.with_masks(chosen), slice(chosen.start, chosen.stop)
         question.progress(chosen.stop, question.samples)
 
 
@@ -65,14 +66,3 @@ def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, out
     found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
     centred = found - found.mean(0)
     return torch.einsum("tni,tnj->nij", centred, centred) / len(found)
-
-
-def _refuse_second_dropout(question: Question) -> None:
-    passes = Passes(question.run, question.x, question.links, question.memory)
-    passes.without_masks()
-    if passes.sites:
-        raise OptionError(
-            f"dropout={question.dropout} is for networks without dropout; this one has its own, "
-            f"of rate {passes.sites[0].rate}",
-            "leave dropout= out",
-        )

@@ -12,9 +12,13 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import ModelError
-from varigraph.moments import Gaussian, LinkProbabilities, Propagation, StandIn, propagating
+from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
 from varigraph.prediction.masks import Masks, Site, Sites, draw_all_masks, draw_masks
+from varigraph.prediction.question import Question
+
+#: Runs one rule called from the model's own code.
+Step = Callable[[Callable[[], Any]], Any]
 
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
 TENSORS_AT_ONCE = 12
@@ -29,24 +33,17 @@ class Passes:
     """Runs a converted model, once without masks and then once for every set of masks.
 
     Args:
-        run: calls the model with a guise in the place of its features.
-        x: the features.
-        links: chances of the links, where the graph has them.
-        memory: bound in bytes on what is computed at once.
+        question: about what model and graph, in how much memory.
     """
 
-    run: Callable[[StandIn], Any]
-    x: Gaussian
-    links: LinkProbabilities | None
-    memory: int
+    question: Question
     sites: list[Site] = field(default_factory=list)
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
-    _prepared: dict[Any, Any] = field(default_factory=dict)
 
     def without_masks(self) -> Gaussian:
         """One pass that finds out where dropout acts, and keeps what was computed before it."""
-        sites = Sites()
+        sites, links = Sites(), self.question.links
 
         def step(compute: Callable[[], Any]) -> Any:
             result = compute()
@@ -56,9 +53,9 @@ class Passes:
                 self._widest = max(self._widest, result.numel())
             return result
 
-        with no_randomness_but_dropout(self.x.mean.device):
-            out = self._through(Propagation(self.links, sites, step, self._prepared))
-        if self.links is not None and not self.links.used:
+        with no_randomness_but_dropout(self._x.device):
+            out = self._through(sites, step)
+        if links is not None and not links.used:
             raise ModelError(
                 "the graph has link probabilities, but no message-passing layer used them",
                 "pass messages with layers of torch_geometric, or leave data.edge_prob out",
@@ -66,19 +63,14 @@ class Passes:
         self.sites = sites.found
         return out
 
-    def with_masks(self, samples: range, *, seed: int) -> Gaussian:
-        """Outputs ``[samples, nodes, classes]`` under the masks of some samples.
-
-        Args:
-            samples: their numbers.
-            seed: key of the masks.
-        """
+    def with_masks(self, samples: range) -> Gaussian:
+        """Outputs ``[samples, nodes, classes]`` under the masks of some samples."""
         if self._tall:
             places = range(len(self.sites))
-            draws = [partial(self._rows_of_mask, place, samples, seed) for place in places]
-            out = self._masked(draws)
+            out = self._masked([partial(self._rows_of_mask, place, samples) for place in places])
             return Gaussian(out.mean[None], out.var[None])
-        masks = [mask.to(self.x.mean) for mask in draw_all_masks(self.sites, samples, seed=seed)]
+        drawn = draw_all_masks(self.sites, samples, seed=self.question.seed)
+        masks = [mask.to(self._x) for mask in drawn]
         if len(samples) > 1:
             return Gaussian(*torch.vmap(self._under)(*masks))
         mean, var = self._under(*(mask[0] for mask in masks))
@@ -88,10 +80,9 @@ class Passes:
         out = self._masked([lambda rows, mask=mask: mask for mask in masks])  # type: ignore[misc]
         return out.mean, out.var
 
-    def _rows_of_mask(self, place: int, sample: range, seed: int, rows: slice) -> Tensor:
-        some = None if rows.stop is None else rows
-        mask = draw_masks(self.sites[place], place, sample, seed=seed, rows=some)[0]
-        return mask.to(self.x.mean)
+    def _rows_of_mask(self, place: int, sample: range, rows: slice) -> Tensor:
+        site, some = self.sites[place], None if rows.stop is None else rows
+        return draw_masks(site, place, sample, seed=self.question.seed, rows=some)[0].to(self._x)
 
     def _masked(self, masks: Sequence[Callable[[slice], Tensor]]) -> Gaussian:
         """The output under one mask for every site; what precedes them is not redone."""
@@ -101,9 +92,7 @@ class Passes:
             result = next(kept, None)
             return compute() if result is None else result
 
-        return self._through(
-            Propagation(self.links, Masks(self.sites, masks), step, self._prepared)
-        )
+        return self._through(Masks(self.sites, masks), step)
 
     def masks_at_once(self) -> int:
         """How many masks to run together: within the memory, and no more than is quick.
@@ -113,30 +102,36 @@ class Passes:
         if self._tall:
             return 1
         numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
-        in_memory = self.memory // (numbers * self.x.mean.element_size())
-        if self.x.mean.device.type == "cpu":
+        in_memory = self.question.memory // (numbers * self._x.element_size())
+        if self._x.device.type == "cpu":
             in_memory = min(in_memory, NUMBERS_AT_ONCE // max(self._widest, 1))
         return max(1, in_memory)
 
     @property
     def _tall(self) -> bool:
         """Whether the graph is worked on in blocks of nodes."""
-        return len(self.x) > self._rows_at_once(self.memory)
+        return len(self._x) > self._rows_at_once(self.question.memory)
 
     def _rows_at_once(self, memory: int) -> int:
-        numbers = TENSORS_AT_ONCE * max(self.x.mean.shape[1], USUAL_WIDTH)
-        return memory // (numbers * self.x.mean.element_size())
+        numbers = TENSORS_AT_ONCE * max(self._x.shape[1], USUAL_WIDTH)
+        return memory // (numbers * self._x.element_size())
 
     @cached_property
     def _features(self) -> Gaussian:
+        x, memory = self.question.x, self.question.memory
         if not self._tall:
-            return self.x
+            return x
         # Half of the memory for values that are needed twice; blocks may turn out to be wide.
-        return ByRows.of(self.x, self._rows_at_once(self.memory // 8), room=self.memory // 2)
+        return ByRows.of(x, self._rows_at_once(memory // 8), room=memory // 2)
 
-    def _through(self, propagation: Propagation) -> Gaussian:
-        with propagating(propagation):
-            out = answer_of(self.run(StandIn(self._features)))
+    @property
+    def _x(self) -> Tensor:  # [nodes, features]
+        return self.question.x.mean
+
+    def _through(self, dropout: Sites | Masks, step: Step) -> Gaussian:
+        question = self.question
+        with propagating(Propagation(question.links, dropout, step, question.prepared)):
+            out = answer_of(question.run(StandIn(self._features)))
             return out.known if isinstance(out, ByRows) else out
 
 

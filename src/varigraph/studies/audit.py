@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+from torch_geometric.data import Data
+
 from varigraph.data import add_noise
 from varigraph.errors import OptionError
 from varigraph.prediction.predict import Method
@@ -58,16 +61,31 @@ def audit_run(
         graph, folder, epochs=study.epochs, seed=study.seed, progress=progress or quiet
     )
     noisy = add_noise(graph, percent=noise, seed=study.seed)
-    found = audit(
+    found = audit_study(model, noisy, study, method=method, samples=samples)
+    return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
+
+
+def audit_study(
+    model: nn.Module, noisy: Data, study: Study, *, method: Method, samples: int
+) -> Audit:
+    """Audit a method on the test nodes of a study's graph, with the study's links and seed.
+
+    Args:
+        model: the network of the study.
+        noisy: its graph, with noise.
+        study: its options.
+        method: what to audit.
+        samples: draws of brute force.
+    """
+    return audit(
         model,
         noisy,
         method=method,
         samples=samples,
         links=study.reading,
         seed=study.seed,
-        nodes=graph.test_mask,
+        nodes=noisy.test_mask,
     )
-    return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
 
 
 OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
