@@ -11,6 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "varigraph"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
+    "kernels",
     "metrics",
     "data",
     "links",

@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GIN, GraphSAGE
 
 import varigraph as vg
-from varigraph.prediction.passes import Passes
+from varigraph.prediction import passes
 
 NODES, FEATURES, CLASSES = 400, 6, 3
 NETWORKS = {
@@ -55,15 +55,15 @@ def test_the_size_of_a_block_does_not_matter(model, rows, samples, uncertain):
 @pytest.mark.parametrize("network", ["SAGE", "jumping", "normalised", "GIN", "narrowing"])
 def test_blocks_are_really_used(network, monkeypatch):
     model, widths = NETWORKS[network]().eval(), []
-    asked = Passes._rows_of_mask
+    asked = passes.dropped
 
-    def noted(self, place, sample, rows):
+    def noted(x, rows, **options):
         widths.append(rows)
-        return asked(self, place, sample, rows)
+        return asked(x, rows, **options)
 
-    monkeypatch.setattr(Passes, "_rows_of_mask", noted)
+    monkeypatch.setattr(passes, "dropped", noted)
     vg.predict(model, graph(), method="diagonal", samples=2, memory=100 * ROW)
-    assert any(rows.stop is not None and rows.stop - rows.start == 16 for rows in widths)
+    assert any(rows is not None and rows.stop - rows.start == 16 for rows in widths)
 
 
 def test_features_in_a_file(model, tmp_path):

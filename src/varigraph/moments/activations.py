@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from varigraph.kernels import fused
 from varigraph.moments.elementwise import elementwise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.quadrature import integrated
@@ -55,6 +56,10 @@ def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
 
 
 def _two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
+    if not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var):
+        from varigraph.kernels.rectifier import rectified  # noqa: PLC0415 - needs Triton
+
+        return Gaussian(*rectified(x.mean, x.var))
     std = x.var.clamp_min(torch.finfo(x.var.dtype).tiny).sqrt()
     a = (x.mean / std).clamp(-30, 30)  # beyond 30 both tails are exact; a**2 must not overflow
     upper, lower = torch.special.ndtr(a), torch.special.ndtr(-a)

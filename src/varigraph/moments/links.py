@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 import torch
 from torch import Tensor
+from torch_geometric import EdgeIndex
 
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments.coins import Coins, coins_of
@@ -109,7 +110,7 @@ class LinkProbabilities:
 
 def plain(edge_index: Tensor) -> Tensor:
     """An ``EdgeIndex`` as the tensor that it is."""
-    return edge_index.as_subclass(Tensor)
+    return edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
 
 
 def _refuse_unknown(links: Tensor) -> None:  # [2, links not found]

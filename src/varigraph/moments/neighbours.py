@@ -10,9 +10,11 @@ from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
 from varigraph.errors import ModelError
+from varigraph.kernels import fused
 from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.link_pairs import counted, each_once, merged
 from varigraph.moments.links import LinkProbabilities, plain
 from varigraph.moments.propagation import recorded
 from varigraph.moments.sparse import Sparse
@@ -58,10 +60,7 @@ class Neighbours:
         if isinstance(x, ByRows):
             messages = x.known
             return x.then(lambda rows: self.rows(rows).sum(messages))
-        mean = self.expected @ x.mean
-        known = x.extra if isinstance(x, Affine) else x.var
-        same = known.dim() == 2 and known.stride(0) == 0  # for all nodes
-        var = self.square_sums * known[:1] if same else self.square @ known
+        mean, var = self._independent(x.mean, x.extra if isinstance(x, Affine) else x.var)
         if self.coin is not None:
             # The features' noise is exact only through the mean of the sum; what coins do to it
             # is a source of its own.
@@ -69,6 +68,14 @@ class Neighbours:
             var = var + self.coin @ (x.mean.square() + noise)
         out = x.summed(self, mean, var) if isinstance(x, Affine) else Gaussian(mean, var)
         return recorded(out, (x, Sum(self.expected, self)))
+
+    def _independent(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        """:math:`E[S] m` and :math:`E[S^2] v`."""
+        if var.dim() == 2 and var.stride(0) == 0:  # the same for all nodes
+            return self.expected @ mean, self.square_sums * var[:1]
+        if self.prob is None and fused(mean, var):
+            return self.expected.moments(mean, var)
+        return self.expected @ mean, self.square @ var
 
     def rows(self, rows: slice) -> Neighbours:
         """The sums of some nodes; only their moments can be asked for."""
@@ -90,8 +97,8 @@ class Neighbours:
         """
         if self.coin_of is None or inner.coin_of is None:
             return torch.zeros_like(self.weight)
-        keys = inner.target * inner.nodes + inner.source  # ascending
-        wanted = self.source * self.nodes + self.target
+        keys = inner.target.long() * inner.nodes + inner.source  # ascending
+        wanted = self.source.long() * self.nodes + self.target
         place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
         same = (keys[place] == wanted) & (self.coin_of == inner.coin_of[place])
         same = same & (self.coin_of >= 0) & (self.source != self.target)
@@ -156,7 +163,7 @@ class Neighbours:
         if prob is not None and coin_of is not None:
             prob = torch.cat([prob, prob.new_ones(self.nodes)])
             coin_of = torch.cat([coin_of, coin_of.new_full((self.nodes,), -1)])
-        return merged(
+        return _merged(
             torch.cat([self.target, own]),
             torch.cat([self.source, own]),
             torch.cat([self.weight, weight.expand(self.nodes).to(self.weight)]),
@@ -192,8 +199,13 @@ def neighbours_of(
         certain_loops: self-loops are the layer's own, whatever the data says about them.
     """
     (first, second), weight = as_edge_index(edge_index, weight, flow)
-    weight = torch.ones_like(first, dtype=dtype) if weight is None else weight.to(dtype)
     source, target = (first, second) if flow == "source_to_target" else (second, first)
+    if weight is None and links is None:
+        pairs = counted(target, source, nodes)
+        copies = (pairs.copies.clamp_max(1) if largest else pairs.copies).to(dtype)
+        counts = pairs.per_target(nodes).to(dtype)[pairs.target] if average else 1
+        return Neighbours(pairs.target, pairs.source, copies / counts, None, nodes)
+    weight = torch.ones_like(first, dtype=dtype) if weight is None else weight.to(dtype)
     if average:
         weight = weight / torch.bincount(target, minlength=nodes).clamp(min=1)[target]
     prob = coin_of = None
@@ -205,21 +217,29 @@ def neighbours_of(
         else:
             coin_of = torch.where(prob == 1, -1, links.coin_of(torch.stack([first, second])))
     if largest:
-        weight = _each_once(target, source, weight, nodes)
-    return merged(target, source, weight, prob, nodes, coin_of)
+        weight = each_once(target, source, weight, nodes)
+    return _merged(target, source, weight, prob, nodes, coin_of)
 
 
-def _each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Tensor:
-    """Weights that add up, over the copies of a link, to the weight of one."""
-    _, pair, copies = torch.unique(target * nodes + source, return_inverse=True, return_counts=True)
-    total = weight.new_zeros(len(copies)).index_add_(0, pair, weight)
-    if not torch.allclose(total[pair], weight * copies[pair]):
-        raise ModelError(
-            "a layer takes the largest message, and a link is listed twice with other weights",
-            "merge repeated links first: torch_geometric.utils.coalesce",
-        )
-    share: Tensor = weight / copies[pair]
-    return share
+def _merged(
+    target: Tensor,
+    source: Tensor,
+    weight: Tensor,
+    prob: Tensor | None,
+    nodes: int,
+    coin_of: Tensor | None,
+) -> Neighbours:
+    """One entry per pair of nodes, sorted by target; weights of repeated links are added."""
+    pairs = merged(target, source, nodes)
+    # Repeated links share one coin: check_graph has seen to it that their chances agree.
+    return Neighbours(
+        pairs.target,
+        pairs.source,
+        pairs.added(weight),
+        None if prob is None else pairs.first(prob),
+        nodes,
+        None if coin_of is None else pairs.first(coin_of),
+    )
 
 
 def _same_nodes(nodes: int, links: LinkProbabilities) -> None:
@@ -248,22 +268,3 @@ def as_edge_index(
         )
     (target, source), values = to_edge_index(edge_index)
     return torch.stack([source, target]), values
-
-
-def merged(
-    target: Tensor,
-    source: Tensor,
-    weight: Tensor,
-    prob: Tensor | None,
-    nodes: int,
-    coin_of: Tensor | None,
-) -> Neighbours:
-    """One entry per pair of nodes, sorted by target; weights of repeated links are added."""
-    keys, pair = torch.unique(target * nodes + source, return_inverse=True)
-    total = weight.new_zeros(len(keys)).index_add_(0, pair, weight)
-    if prob is not None:
-        # Repeated links share one coin: check_graph has seen to it that their chances agree.
-        prob = prob.new_zeros(len(keys)).index_copy_(0, pair, prob)
-    if coin_of is not None:
-        coin_of = coin_of.new_zeros(len(keys)).index_copy_(0, pair, coin_of)
-    return Neighbours(keys // nodes, keys % nodes, total, prob, nodes, coin_of)

@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from varigraph.kernels import fused
 from varigraph.moments.gaussian import Gaussian
 
 #: Points over all masks together: few per mask are enough where many masks are averaged.
 TOTAL_POINTS = 1024
-POINTS_PER_CLASS = 4
+#: At least this many per mask for each class, and some more: fewer cannot be white.
+POINTS_PER_CLASS, MORE_POINTS = 2, 6
 #: Numbers that are held at once while class probabilities are integrated: some megabytes.
 AT_ONCE = 2**20
 #: Up to this variance of its logits a softmax is taken by its derivatives: its variance is then
@@ -24,6 +26,11 @@ SMALL = 0.0025
 MEDIUM, FEW_POINTS = 0.02, 64
 #: Exponents up to here neither overflow nor all vanish in float32.
 LARGEST_EXPONENT = 60.0
+
+
+def points_per_mask(masks: int, classes: int, total: int = TOTAL_POINTS) -> int:
+    """How many points each of so many masks gets."""
+    return max(total // masks, POINTS_PER_CLASS * classes + MORE_POINTS)
 
 
 @lru_cache(maxsize=16)
@@ -37,7 +44,7 @@ def normal_points(
     over the spread of the logits the result is exact for every mask, and elsewhere the errors of
     different masks average out, because each has points of its own.
     """
-    half = max(total // masks, POINTS_PER_CLASS * classes) // 2
+    half = points_per_mask(masks, classes, total) // 2
     engine: Any = SobolEngine(classes, scramble=True, seed=0)
     edge = 1 / (4 * masks * half)  # a point farther out would stand for more than its share
     uniform = engine.draw(masks * half, dtype=torch.float64).clamp(edge, 1 - edge)
@@ -60,17 +67,27 @@ def class_probabilities(logits: Gaussian, points: Tensor) -> Gaussian:
     of several classes spread so far that the softmax saturates (variances of 9), a mean is still
     within 0.03.
     """
+    few, medium = normal_points(1, logits.mean.shape[-1], FEW_POINTS), MEDIUM
+    if few.shape[1] >= points.shape[1]:
+        medium = SMALL
+    if fused(logits.mean, logits.var):
+        return _by_kernel(logits, points, few[0], medium)
     found = _by_derivatives(logits)
     largest = logits.var.amax(-1)  # [masks, nodes]
-    few = normal_points(1, logits.mean.shape[-1], FEW_POINTS).expand(len(points), -1, -1)
-    tiers = [(SMALL, MEDIUM, few), (MEDIUM, float("inf"), points)]
-    if few.shape[1] >= points.shape[1]:
-        tiers = [(SMALL, float("inf"), points)]
-    for above, up_to, some in tiers:
+    everywhere = few.expand(len(points), -1, -1)
+    for above, up_to, some in (SMALL, medium, everywhere), (medium, float("inf"), points):
         chosen = (largest > above) & (largest <= up_to)
         for mask in chosen.any(1).nonzero().flatten().tolist():
             _fill(found, logits, some[mask].to(logits.mean), mask, chosen[mask])
     return found
+
+
+def _by_kernel(logits: Gaussian, points: Tensor, few: Tensor, medium: float) -> Gaussian:
+    from varigraph.kernels.softmax import softmax_moments  # noqa: PLC0415 - needs Triton
+
+    half, half_of_few = points[:, : points.shape[1] // 2], few[: len(few) // 2]
+    tiers = {"small": SMALL, "medium": medium}
+    return Gaussian(*softmax_moments(logits.mean, logits.var, half, half_of_few, **tiers))
 
 
 def _fill(found: Gaussian, logits: Gaussian, points: Tensor, mask: int, chosen: Tensor) -> None:

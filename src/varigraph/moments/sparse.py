@@ -5,10 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+
+from varigraph.kernels import fused
+
+if TYPE_CHECKING:
+    from varigraph.kernels.neighbour_sums import Rows
 
 
 def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -38,12 +43,24 @@ class Sparse:
     def start(self) -> Tensor:  # [rows + 1]
         """Where each row starts among the entries."""
         counts = torch.bincount(self.rows, minlength=self.shape[0])
-        return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return start.to(self.columns.dtype)
 
     @cached_property
     def csr(self) -> Tensor:
         """The matrix as torch's product wants it."""
         return csr_tensor(self.start, self.columns, self.values, self.shape)
+
+    @cached_property
+    def for_kernels(self) -> Rows:
+        """The matrix as kernels want it."""
+        from varigraph.kernels.neighbour_sums import Rows  # noqa: PLC0415 - needs Triton
+
+        of_row = self.values.new_zeros(self.shape[0])
+        of_row.index_copy_(0, self.rows.long(), self.values)  # any of a row's entries
+        even = bool((self.values == of_row[self.rows]).all())
+        values, order = of_row if even else self.values, self.start.diff().argsort(descending=True)
+        return Rows(self.start, self.columns, values, order, even)
 
     def walks(self, rows: Tensor) -> tuple[Tensor, Tensor]:  # [asked] -> [walks], [walks]
         """The entries of the rows asked for, one after the other: who asked, and which entry."""
@@ -74,8 +91,8 @@ class Sparse:
                 return other.row_products(self, weight)
             if len(other.values) == 0:
                 return self.values.new_zeros(self.shape[0])
-            keys, order = (other.rows * other.shape[1] + other.columns).sort()
-            wanted = self.rows * self.shape[1] + self.columns
+            keys, order = (other.rows.long() * other.shape[1] + other.columns).sort()
+            wanted = self.rows.long() * self.shape[1] + self.columns
             place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
             theirs = other.values[order[place]]
             found = torch.where(keys[place] == wanted, self.values * theirs, 0)
@@ -92,13 +109,21 @@ class Sparse:
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
         return _Product.apply(self, x)  # type: ignore[no-any-return,no-untyped-call]
 
+    def moments(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        r""":math:`A m` and :math:`(A \circ A) v`, every link read once for both; on a GPU."""
+        return _Moments.apply(self, mean, var)  # type: ignore[no-any-return,no-untyped-call]
+
 
 class _Product(torch.autograd.Function):
     """``matrix @ x``. torch has no rule for a batch of right-hand sides: they become columns."""
 
     @staticmethod
     def forward(matrix: Sparse, x: Tensor) -> Tensor:
-        return matrix.csr @ x.contiguous()
+        if not fused(x, matrix.values):
+            return matrix.csr @ x.contiguous()
+        from varigraph.kernels.neighbour_sums import neighbour_sums  # noqa: PLC0415 - needs Triton
+
+        return neighbour_sums(matrix.for_kernels, x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -113,3 +138,26 @@ class _Product(torch.autograd.Function):
         columns = x.movedim(in_dims[1], 1)  # [nodes, samples, features]
         product = matrix @ columns.flatten(1)
         return product.view(-1, *columns.shape[1:]), 1
+
+
+class _Moments(torch.autograd.Function):
+    """The same for means and variances at once; nothing is learned through it."""
+
+    @staticmethod
+    def forward(matrix: Sparse, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
+        from varigraph.kernels.neighbour_sums import neighbour_moments  # noqa: PLC0415 - Triton
+
+        return neighbour_moments(matrix.for_kernels, mean, var)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, matrix: Sparse, *values: Tensor) -> Any:
+        columns = [
+            x[:, None].expand(-1, info.batch_size, -1) if dim is None else x.movedim(dim, 1)
+            for x, dim in zip(values, in_dims[1:], strict=True)
+        ]  # [nodes, samples, features]
+        found = matrix.moments(*(x.flatten(1) for x in columns))
+        return tuple(x.unflatten(1, columns[0].shape[1:]) for x in found), (1, 1)

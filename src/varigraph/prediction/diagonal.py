@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import operator
-from functools import reduce
-
 import torch
 from torch import Tensor
 
@@ -81,22 +78,23 @@ def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
 
 def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
     """Moments of the answer and of the logits over all masks, and of the answer without masks."""
-    logits, answers = [], []
+    logits = answers = None
     with torch.no_grad(), prepared_passes(question) as passes:
         out = passes.without_masks()
         check_output(out, question.task)
         rows = check_nodes(question.nodes, len(out))
         for outputs, masks in masked_outputs(passes, out, question):
             picked = outputs if rows is None else outputs[:, rows]
-            logits.append(Mixture.of(picked))
             count = question.samples if passes.sites else 1
-            answers.append(Mixture.of(_answer(picked, question, count, masks)))
-        answer, output = reduce(operator.add, answers), reduce(operator.add, logits)
-        if answer.count == 1 and not passes.sites:  # no masks: this is the answer without them
-            return answer, output, Gaussian(answer.mean, answer.within)
+            logits = Mixture.of(picked) + logits
+            answers = Mixture.of(_answer(picked, question, count, masks)) + answers
+        assert logits is not None  # there is a pass without masks at least
+        assert answers is not None
+        if answers.count == 1 and not passes.sites:  # no masks: this is the answer without them
+            return answers, logits, Gaussian(answers.mean, answers.within)
         plain = Gaussian(out.mean[None], out.var[None])
         plain = _answer(plain if rows is None else plain[:, rows], question)
-    return answer, output, plain[0]
+    return answers, logits, plain[0]
 
 
 def _answer(

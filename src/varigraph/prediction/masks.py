@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import ModelError
+from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
 from varigraph.moments.by_rows import ByRows
 
@@ -18,6 +19,9 @@ from varigraph.moments.by_rows import ByRows
 WEIGHTS = 1
 LEVELS = 2**16
 LARGEST_WORD = 2**64 - 1
+CPU = torch.device("cpu")
+#: Puts a mask on a value, or on the rows of it that it is given.
+Drop = Callable[[Gaussian, slice | None], Gaussian]
 #: Levels that the generator gives each time it counts: four words of 64 bits.
 PER_COUNT = 16
 
@@ -59,11 +63,11 @@ class Masks:
 
     Args:
         sites: the places, in the order of the forward.
-        masks: what gives the mask of each of them, or some rows of it.
+        drops: what puts the mask of each of them on a value, or on some rows of it.
     """
 
-    def __init__(self, sites: Sequence[Site], masks: Sequence[Callable[[slice], Tensor]]) -> None:
-        self.left = list(zip(sites, masks, strict=True))
+    def __init__(self, sites: Sequence[Site], drops: Sequence[Drop]) -> None:
+        self.left = list(zip(sites, drops, strict=True))
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """Apply the next mask."""
@@ -72,20 +76,54 @@ class Masks:
                 "the model met dropout in another order or shape than in its first pass",
                 "let the forward take the same way every time",
             )
-        site, mask = self.left.pop(0)
+        _, drop = self.left.pop(0)
         if isinstance(x, ByRows):
-            return x.then(lambda rows: _masked(x.rows(rows), mask(rows), site.scale))
-        return _masked(x, mask(slice(None)), site.scale)
+            return x.then(lambda rows: drop(x.rows(rows), rows))
+        return drop(x, None)
 
 
-def _masked(x: Gaussian, mask: Tensor, scale: float) -> Gaussian:
+def masked(x: Gaussian, mask: Tensor, scale: float) -> Gaussian:
+    """A value under a scaled mask that is known."""
     # A mask squared is the mask times its scale: one pass over the numbers, not two.
     none = x.var.new_zeros(())
     return Gaussian(x.mean * mask, torch.addcmul(none, x.var, mask, value=scale))
 
 
+def dropped(
+    x: Gaussian, rows: slice | None, *, site: Site, place: int, sample: int, seed: int
+) -> Gaussian:
+    """A value, or the rows of it that are given, under the mask of one sample."""
+    if not fused(x.mean, x.var):
+        drawn = draw_masks(
+            site, place, range(sample, sample + 1), seed=seed, rows=rows, device=x.mean.device
+        )
+        return masked(x, drawn[0].to(x.mean), site.scale)
+    from varigraph.kernels.philox import philox_dropped  # noqa: PLC0415 - needs Triton
+
+    _, start = _shape_and_start(site, place, sample, rows)
+    return Gaussian(
+        *philox_dropped(x.mean, x.var, start, key=seed, dropped=site.dropped, scale=site.scale)
+    )
+
+
+def _shape_and_start(
+    site: Site, place: int, sample: int, rows: slice | None
+) -> tuple[torch.Size, tuple[int, int, int, int]]:
+    """The shape of a mask, or of some rows of it, and where the generator starts."""
+    if rows is None:
+        return site.shape, (0, place, sample, WEIGHTS)
+    shape = torch.Size([rows.stop - rows.start, *site.shape[1:]])
+    return shape, (rows.start * shape[1:].numel() // PER_COUNT, place, sample, WEIGHTS)
+
+
 def draw_masks(
-    site: Site, place: int, samples: range, *, seed: int, rows: slice | None = None
+    site: Site,
+    place: int,
+    samples: range,
+    *,
+    seed: int,
+    rows: slice | None = None,
+    device: torch.device = CPU,
 ) -> Tensor:
     r"""Scaled masks, 0 with the rate of the site and :math:`1 / (1 - r)` else.
 
@@ -99,34 +137,48 @@ def draw_masks(
         samples: which samples to draw for.
         seed: key of the generator.
         rows: draw for these only; they start at a multiple of 16.
+        device: where they are wanted.
 
     Returns:
         ``[samples, *shape]`` in float32, or with as many rows as asked for.
     """
-    shape, skipped = site.shape, 0
-    if rows is not None:
-        shape = torch.Size([rows.stop - rows.start, *shape[1:]])
-        skipped = rows.start * shape[1:].numel()
-    size = shape.numel()
-    masks = np.empty((len(samples), size), dtype=np.float32)
-    for mask, sample in zip(masks, samples, strict=True):
-        counter = [skipped // PER_COUNT, place, sample, WEIGHTS]
+    shape, start = _shape_and_start(site, place, samples.start, rows)
+    masks = (len(samples), shape.numel())
+    if device.type == "cuda" and INSTALLED:
+        from varigraph.kernels.philox import philox_masks  # noqa: PLC0415 - needs Triton
+
+        drawn = philox_masks(
+            masks, start, key=seed, dropped=site.dropped, scale=site.scale, device=device
+        )
+    else:
+        drawn = _numpy_masks(masks, start, site, seed).to(device)
+    return drawn.view(len(samples), *shape)
+
+
+def _numpy_masks(
+    shape: tuple[int, int], start: tuple[int, int, int, int], site: Site, seed: int
+) -> Tensor:  # [masks, numbers]
+    masks, (at, place, first, source) = np.empty(shape, dtype=np.float32), start
+    for sample, mask in enumerate(masks, start=first):
+        counter = [at, place, sample, source]
         stream = np.random.Generator(np.random.Philox(key=seed, counter=counter))
         # The stream's own words; drawn like this, other threads can draw at the same time.
-        words = stream.integers(0, LARGEST_WORD, -(-size // 4), np.uint64, endpoint=True)
-        levels = words.view(np.uint16)[:size]
+        words = stream.integers(0, LARGEST_WORD, -(-mask.size // 4), np.uint64, endpoint=True)
+        levels = words.view(np.uint16)[: mask.size]
         np.multiply((levels >= site.dropped).view(np.uint8), np.float32(site.scale), out=mask)
-    return torch.from_numpy(masks).view(len(samples), *shape)
+    return torch.from_numpy(masks)
 
 
-def draw_all_masks(sites: Sequence[Site], samples: range, *, seed: int) -> list[Tensor]:
+def draw_all_masks(
+    sites: Sequence[Site], samples: range, *, seed: int, device: torch.device = CPU
+) -> list[Tensor]:
     """Masks of every site for the same samples, ``[samples, *shape]`` each.
 
     Sites are drawn side by side on as many threads as torch has.
     """
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         drawn = [
-            pool.submit(draw_masks, site, place, samples, seed=seed)
+            pool.submit(draw_masks, site, place, samples, seed=seed, device=device)
             for place, site in enumerate(sites)
         ]
         return [masks.result() for masks in drawn]

@@ -28,20 +28,26 @@ class Mixture:
     @classmethod
     def of(cls, components: Gaussian) -> Mixture:
         """Moments over the leading axis, ``[samples, ...]``."""
+        if len(components) == 1:
+            only = components.mean[0]
+            return cls(1, only, components.var[0], only.new_zeros(()).expand_as(only))
         mean = components.mean.mean(0)
         between = (components.mean - mean).square().mean(0)
         return cls(len(components), mean, components.var.mean(0), between)
 
-    def __add__(self, other: Mixture) -> Mixture:
+    def __add__(self, other: Mixture | None) -> Mixture:
         """Moments of both sets together; around their means, so that nothing cancels."""
+        if other is None:
+            return self
         count = self.count + other.count
         a, b = self.count / count, other.count / count
         shift = other.mean - self.mean
+        between = self.between.lerp(other.between, b)
         return Mixture(
             count,
-            self.mean + b * shift,
-            a * self.within + b * other.within,
-            a * self.between + b * other.between + a * b * shift.square(),
+            self.mean.lerp(other.mean, b),
+            self.within.lerp(other.within, b),
+            between.addcmul_(shift, shift, value=a * b),
         )
 
     @property

@@ -14,7 +14,7 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
-from varigraph.prediction.masks import Masks, Site, Sites, draw_all_masks, draw_masks
+from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_all_masks, dropped, masked
 from varigraph.prediction.question import Question
 
 #: Runs one rule called from the model's own code.
@@ -65,26 +65,34 @@ class Passes:
 
     def with_masks(self, samples: range) -> Gaussian:
         """Outputs ``[samples, nodes, classes]`` under the masks of some samples."""
-        if self._tall:
-            places = range(len(self.sites))
-            out = self._masked([partial(self._rows_of_mask, place, samples) for place in places])
+        if self._tall or (len(samples) == 1 and self._x.is_cuda):
+            out = self._masked(
+                [
+                    partial(
+                        dropped, site=site, place=place, sample=samples[0], seed=self.question.seed
+                    )
+                    for place, site in enumerate(self.sites)
+                ]
+            )
             return Gaussian(out.mean[None], out.var[None])
-        drawn = draw_all_masks(self.sites, samples, seed=self.question.seed)
-        masks = [mask.to(self._x) for mask in drawn]
+        x, seed = self._x, self.question.seed
+        drawn = draw_all_masks(self.sites, samples, seed=seed, device=x.device)
+        masks = [mask.to(x.dtype) for mask in drawn]
         if len(samples) > 1:
             return Gaussian(*torch.vmap(self._under)(*masks))
         mean, var = self._under(*(mask[0] for mask in masks))
         return Gaussian(mean[None], var[None])
 
     def _under(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        out = self._masked([lambda rows, mask=mask: mask for mask in masks])  # type: ignore[misc]
+        out = self._masked(
+            [
+                lambda x, rows, mask=mask, site=site: masked(x, mask, site.scale)  # type: ignore[misc]
+                for mask, site in zip(masks, self.sites, strict=True)
+            ]
+        )
         return out.mean, out.var
 
-    def _rows_of_mask(self, place: int, sample: range, rows: slice) -> Tensor:
-        site, some = self.sites[place], None if rows.stop is None else rows
-        return draw_masks(site, place, sample, seed=self.question.seed, rows=some)[0].to(self._x)
-
-    def _masked(self, masks: Sequence[Callable[[slice], Tensor]]) -> Gaussian:
+    def _masked(self, drops: Sequence[Drop]) -> Gaussian:
         """The output under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 
@@ -92,7 +100,7 @@ class Passes:
             result = next(kept, None)
             return compute() if result is None else result
 
-        return self._through(Masks(self.sites, masks), step)
+        return self._through(Masks(self.sites, drops), step)
 
     def masks_at_once(self) -> int:
         """How many masks to run together: within the memory, and no more than is quick.

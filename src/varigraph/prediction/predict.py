@@ -159,6 +159,7 @@ def ask(
         draws=samples,
         weights=weights,
         progress=progress or silent,
+        edges=data.num_edges,
     )
     return question.only(*considered)
 

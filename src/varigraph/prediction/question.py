@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +20,11 @@ Source = Literal["features", "links", "weights"]
 Weights = Literal["closed-form", "sampled"]
 #: Told the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
+
+#: What the sums over neighbours take while they are prepared.
+BYTES_PER_LINK = 64
+#: Below this torch's own buffers would decide.
+LEAST_ROOM = 2**24
 
 
 def silent(done: int, total: int) -> None:
@@ -42,11 +48,12 @@ class Question:
         seed: key of all draws.
         task: what the model's output means.
         nodes: nodes to answer for; None for all.
-        memory: bound in bytes on what is computed at once.
+        memory: bound in bytes on all that is added to the process.
         dropout: rate to inject into a network that has no dropout.
         weights: dropout in closed form or by sampled masks; None for what the method does.
         draws: number of draws of everything, whatever is considered, for methods that draw.
         progress: told how much of the work is done, and of how much.
+        edges: number of links in the graph, each direction counted.
     """
 
     model: nn.Module
@@ -63,6 +70,7 @@ class Question:
     draws: int = 0
     weights: Weights | None = None
     progress: Progress = silent
+    edges: int = 0
     prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -73,6 +81,18 @@ class Question:
             if var.stride(axis) == 0:  # expanded: all the same
                 var = var.narrow(axis, 0, 1)
         return bool(var.any())
+
+    @cached_property
+    def room(self) -> int:
+        """Bytes that are left for the work beside what is made of the links."""
+        room = self.memory - BYTES_PER_LINK * self.edges
+        if room < LEAST_ROOM:
+            need = math.ceil((BYTES_PER_LINK * self.edges + LEAST_ROOM) / 2**20)
+            raise OptionError(
+                f"{self.edges:,} links need more than the memory of {self.memory // 2**20} MiB",
+                f'memory="{need}MiB", or more',
+            )
+        return room
 
     @property
     def masked(self) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.moments.softmax_moments import POINTS_PER_CLASS, TOTAL_POINTS
+from varigraph.moments.softmax_moments import points_per_mask
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.studies.speed import by_hand, forwards, torch_uncertainty
 from varigraph.studies.speed.contenders import ALL, BOTH, BY_NAME, DIAGONAL, FEATURES, present
@@ -63,7 +63,7 @@ def test_equation_13_by_hand_is_what_predict_answers_for_the_same_masks(directed
     torch.testing.assert_close(found.logits, ours.logits.mean, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found.logits_var, ours.logits.var, atol=1e-9, rtol=1e-3)
     # Probabilities come from points of its own: the variance of T sets of 2 n mirrored draws.
-    points = masks * max(TOTAL_POINTS // masks, POINTS_PER_CLASS * CLASSES) // 2
+    points = masks * points_per_mask(masks, CLASSES) // 2
     torch.testing.assert_close(found.mean, ours.mean, atol=2e-3, rtol=0)
     ratio = (found.total / ours.total).log()
     assert ratio.abs().max() < 5 * np.sqrt(2 / points)

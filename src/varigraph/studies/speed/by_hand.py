@@ -10,7 +10,7 @@ from torch import Tensor
 from torch_geometric.nn import SAGEConv
 from torch_geometric.utils import scatter
 
-from varigraph.moments.softmax_moments import POINTS_PER_CLASS, TOTAL_POINTS
+from varigraph.moments.softmax_moments import points_per_mask
 from varigraph.studies.speed.answer import Answer
 from varigraph.studies.speed.subject import Subject
 from varigraph.training import PaperNetwork
@@ -46,7 +46,7 @@ def looped(subject: Subject, links: Tensor, draw: Callable[[int], Draw] | None =
     model = cast(PaperNetwork, subject.model)
     x, classes = subject.graph.x, model.dense3.out_features
     var = torch.as_tensor(subject.graph.x_var, device=x.device).expand_as(x)
-    points = max(TOTAL_POINTS // subject.masks, POINTS_PER_CLASS * classes) // 2
+    points = points_per_mask(subject.masks, classes) // 2
     logits, chances = [], []
     for number in range(subject.looped):
         masks = draw(number) if draw is not None else _bernoulli(x, model.dropout)

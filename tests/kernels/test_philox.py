@@ -1,0 +1,43 @@
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("triton")
+
+from varigraph.kernels.philox import philox_dropped, philox_masks
+
+CPU = torch.device("cpu")
+
+
+def by_numpy(size, counter, key, dropped, scale):
+    """16 bits at a time, lowest first, from numpy's own generator."""
+    words = np.random.Philox(key=key, counter=counter).random_raw(-(-size // 4))
+    levels = [(int(word) >> shift) & 0xFFFF for word in words for shift in (0, 16, 32, 48)]
+    return [scale if level >= dropped else 0.0 for level in levels[:size]]
+
+
+@pytest.mark.parametrize("key", [0, 7, 2**63 + 11, 2**100 + 3])
+@pytest.mark.parametrize("counter", [(0, 0, 0, 1), (5, 2, 40, 1), (2**40, 1, 1, 1)])
+def test_masks_are_numpys_bit_for_bit(key, counter):
+    masks = philox_masks((3, 333), counter, key=key, dropped=20_000, scale=1.5, device=CPU)
+    at, place, sample, source = counter
+    expected = [
+        by_numpy(333, [at, place, sample + number, source], key, 20_000, 1.5) for number in range(3)
+    ]
+    assert masks.tolist() == expected
+
+
+@pytest.mark.parametrize(("dropped", "kept"), [(0, 1.0), (2**16, 0.0)])
+def test_nothing_or_all_is_dropped_at_the_ends(dropped, kept):
+    masks = philox_masks((2, 100), (0, 0, 0, 1), key=1, dropped=dropped, scale=1.0, device=CPU)
+    assert (masks == kept).all()
+
+
+def test_moments_under_a_mask_that_is_never_written_down():
+    draw = torch.Generator().manual_seed(0)
+    mean, var = torch.randn(2, 21, 13, generator=draw)
+    where = {"key": 5, "dropped": 30_000, "scale": 1.75}
+    mask = philox_masks((1, 21 * 13), (3, 1, 9, 1), device=CPU, **where).view(21, 13)
+    found = philox_dropped(mean, var, (3, 1, 9, 1), **where)
+    torch.testing.assert_close(found[0], mean * mask, rtol=0, atol=0)
+    torch.testing.assert_close(found[1], var * mask.square(), rtol=0, atol=0)
