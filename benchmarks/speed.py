@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,12 +27,17 @@ from varigraph.studies.speed.bench import bench, trained_subject
 from varigraph.studies.speed.contenders import CSR, DIAGONAL, ONE_PASS, PLAIN, present
 from varigraph.studies.speed.machine import Machine
 from varigraph.studies.speed.subject import Saved
-from varigraph.studies.speed.synthetic import Synthetic
-from varigraph.studies.speed.trial import Terms, tried
+from varigraph.studies.speed.synthetic import MILLION, PRODUCTS, Synthetic
+from varigraph.studies.speed.trial import Terms, Trial, tried
 
 LINKS = (10**4, 10**5, 10**6, 10**7)
 GROWING = (PLAIN, CSR, ONE_PASS, DIAGONAL)
 BOUNDS = ("256MiB", "1GiB", "4GiB")
+SAMPLED = "vg: sampled, T draws"
+#: On large graphs; a message for each link does not fit beside them on a processor.
+LARGE = {"cuda": (PLAIN, CSR, ONE_PASS, DIAGONAL), "cpu": (CSR, ONE_PASS, DIAGONAL, SAMPLED)}
+LARGE_MEMORY = {"cuda": "40GiB", "cpu": "12GiB"}
+LARGE_MASKS = {"cuda": 100, "cpu": 10}
 #: Those whose memory is bounded: all that are ours.
 BOUNDED = tuple(each.name for each in present() if each.name.startswith("vg"))
 Record = dict[str, Any]
@@ -77,12 +83,8 @@ def threads(chosen: argparse.Namespace) -> list[Record]:
         saved = _saved(chosen.data[0], chosen, Path(folder))
         for name in BOUNDED:
             one, two = (tried(name, saved, Terms(0, count)) for count in (1, 2))
-            row: Record = {"data": chosen.data[0], "name": name}
-            for value in ("logits", "logits_var"):
-                here, there = getattr(one, value), getattr(two, value)
-                row[value] = float(np.abs(here - there).max() / np.abs(here).mean())
-            found.append(row)
-            told(row)
+            found.append(_differences({"data": chosen.data[0], "name": name}, one, two))
+            told(found[-1])
     return found
 
 
@@ -102,6 +104,55 @@ def bounds(chosen: argparse.Namespace) -> list[Record]:
     return found
 
 
+def large(chosen: argparse.Namespace) -> list[Record]:
+    """Time and memory on graphs of a million nodes and of the size of ogbn-products."""
+    kind, found = torch.device(chosen.device).type, []
+    options = {"device": chosen.device, "masks": LARGE_MASKS[kind], "memory": LARGE_MEMORY[kind]}
+    for graph in (MILLION, PRODUCTS):
+        for name in LARGE[kind]:
+            trial = tried(
+                name, replace(graph, **options), Terms(1 if kind == "cpu" else 5, chosen.threads)
+            )
+            row = {"nodes": graph.nodes, "links": graph.links, "name": name, "masks": trial.masks}
+            row |= {"seconds": trial.seconds, "memory": trial.peak, "problem": trial.problem}
+            found.append({**row, "bound": LARGE_MEMORY[kind]})
+            told(found[-1])
+    return found
+
+
+def agreement(chosen: argparse.Namespace) -> list[Record]:
+    """The same answer on the processor and on the GPU."""
+    found = []
+    with TemporaryDirectory() as folder:
+        saved = _saved("computers", chosen, Path(folder))
+        cases = [("computers", saved, BOUNDED)]
+        cases.append(("a million nodes", replace(MILLION, memory="16GiB"), (ONE_PASS, DIAGONAL)))
+        for data, builder, names in cases:
+            for name in names:
+                pair = [replace(builder, device=device) for device in ("cpu", chosen.device)]
+                here, there = (tried(name, one, Terms(0, chosen.threads)) for one in pair)
+                found.append(_differences({"data": data, "name": name}, here, there))
+                told(found[-1])
+    return found
+
+
+def kernels(chosen: argparse.Namespace) -> list[Record]:
+    """Every kernel next to what torch does by itself."""
+    from speed_kernels import kernels as measured  # noqa: PLC0415 - needs Triton and a GPU
+
+    return measured()
+
+
+def _differences(row: Record, here: Trial, there: Trial) -> Record:
+    """Largest differences of the logits' moments, relative to the mean size."""
+    row["problem"] = here.problem or there.problem
+    for value in ("logits", "logits_var"):
+        one, two = getattr(here, value), getattr(there, value)
+        if one is not None and two is not None:
+            row[value] = float(np.abs(one - two).max() / np.abs(one).mean())
+    return row
+
+
 def _saved(data: str, chosen: argparse.Namespace, folder: Path) -> Saved:
     subject = trained_subject(data, masks=chosen.masks, memory="4GiB", epochs=chosen.epochs)
     return Saved.of(subject, folder / f"{data}.pt", device=chosen.device)
@@ -112,14 +163,19 @@ PARTS: dict[str, Callable[[argparse.Namespace], list[Record]]] = {
     "growth": growth,
     "threads": threads,
     "bounds": bounds,
+    "large": large,
+    "agreement": agreement,
+    "kernels": kernels,
 }
+#: The last two compare with a GPU.
+ON_CPU = [part for part in PARTS if part not in {"agreement", "kernels"}]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, nargs="+", default=[Path("speed.json")])
     parser.add_argument("--page", type=Path, help="write this page from stored figures")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=ON_CPU)
     parser.add_argument("--data", nargs="+", default=["cora", "pubmed", "computers"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--masks", type=int, default=100)
@@ -127,6 +183,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     chosen = parser.parse_args()
+    # Blocks of several sizes would not leave one piece that holds a message for each link.
+    os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
     if chosen.page:
         chosen.page.write_text(page([json.loads(path.read_text()) for path in chosen.out]))
         return

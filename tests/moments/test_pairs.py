@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from varigraph.errors import TooLargeError
-from varigraph.moments.pairs import Pairs, row_blocks
+from varigraph.moments.pairs import Pairs, blocks_within, row_blocks
 from varigraph.moments.sparse import Sparse
 
 ROWS, OUTPUTS, FEATURES = 3, 2, 3
@@ -206,3 +206,18 @@ def test_blocks_hold_all_rows_and_as_many_as_fit(seed, length, numbers, room):
 def test_without_sums_all_rows_are_one_block():
     rows = torch.tensor([3, 1])
     assert [block.tolist() for block in row_blocks([[]], rows, 1, 1000)] == [[3, 1]]
+
+
+def test_what_costs_more_than_the_bound_is_a_block_of_its_own():
+    rows, cost = torch.tensor([7, 3, 5, 1, 0]), torch.tensor([2.0, 9.0, 1.0, 2.0, 1.0])
+    blocks = [block.tolist() for block in blocks_within(rows, cost, 3)]
+    assert blocks == [[7], [3], [5, 1], [0]]
+
+
+def test_less_at_once_is_more_blocks_but_nothing_is_refused():
+    chain = [random_sparse(8, 8, 0.4, generator(0))[0]]
+    rows = torch.arange(8)
+    together = list(row_blocks([chain], rows, 3, 10**6))
+    apart = list(row_blocks([chain], rows, 3, 10**6, at_once=1))
+    assert (len(together), len(apart)) == (1, 8)
+    assert torch.equal(torch.cat(apart), rows)

@@ -40,7 +40,7 @@ CASES = {
     "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),
     "attention": (attention, noisy_ring, {}, "sampled", "no moment rule for 2 layer(s) of GAT"),
     "max": (largest_neighbour, noisy_ring, {}, "sampled", "no first-order response"),
-    "memory": (Functional, noisy_ring, {"memory": 700}, "sampled", "walks, which need"),
+    "memory": (Functional, noisy_ring, {"memory": "18MiB"}, "sampled", "need 2"),
     "noise": (Functional, by_node_and_feature, {}, "sampled", NOISE),
 }
 
@@ -77,8 +77,8 @@ def test_auto_is_what_is_taken_by_default():
 
 def test_more_memory_brings_the_closed_form_back():
     model, graph = made(Functional), noisy_ring()
-    little, enough = (vg.predict(model, graph, samples=40, memory=m) for m in (700, "1MiB"))
-    assert little.method.startswith("sampled: node ")
+    little, enough = (vg.predict(model, graph, samples=40, memory=m) for m in ("18MiB", "64MiB"))
+    assert little.method.startswith("sampled: the layers and the answer of 6 nodes need ")
     assert enough.method.startswith("first-order: ")
 
 

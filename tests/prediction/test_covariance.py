@@ -288,7 +288,10 @@ def test_nodes_restrict_the_answer():
 
 
 def test_too_little_memory_is_said_with_a_remedy():
-    model, graph = everything()
-    with pytest.raises(TooLargeError, match="6 blocks of 8 x 8 numbers need") as caught:
-        covariance(model, graph, memory=1000)
-    assert caught.value.remedy == 'give more memory=, or take method="sampled"'
+    graph = noisy_ring(nodes=2000)
+    model = made(lambda: Two(gnn.SAGEConv(4, 40), gnn.SAGEConv(40, 3), F.relu, 0.3))
+    message = "2,000 blocks of 40 x 40 numbers need 83 MiB, more than the memory of 60 MiB"
+    with pytest.raises(TooLargeError, match=message) as caught:
+        covariance(model, graph, memory="60MiB")
+    assert caught.value.remedy == 'memory="83MiB" or more, or method="sampled"'
+    assert covariance(model, graph, memory="83MiB").total.min() > 0

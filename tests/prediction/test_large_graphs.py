@@ -7,7 +7,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GCN, GIN, GraphSAGE
 
 import varigraph as vg
-from varigraph.prediction import passes
+from varigraph.prediction import passes, question
 
 NODES, FEATURES, CLASSES = 400, 6, 3
 NETWORKS = {
@@ -27,6 +27,14 @@ def graph():
     links = links[:, links[0] != links[1]]
     x = torch.randn(NODES, FEATURES, generator=generator)
     return Data(x=x, edge_index=torch.unique(links, dim=1), x_var=torch.tensor(0.2))
+
+
+@pytest.fixture(autouse=True)
+def no_least_memory(monkeypatch):
+    """Bounds of a few kilobytes are for tests alone."""
+    for name in ("LEAST_ROOM", "BYTES_PER_LINK", "WHILE_PREPARED"):
+        monkeypatch.setattr(question, name, 0)
+    monkeypatch.setattr(passes, "TENSORS_OF_ANSWER", 0)
 
 
 @pytest.fixture(params=NETWORKS)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from varigraph.prediction.masks import Site, draw_all_masks, draw_masks
+from varigraph.prediction.masks import Site, draw_masks, drawn_ahead
 
 FAILURE_RATE = 1e-6
 SITE = Site(torch.Size([40, 25]), 0.3)
@@ -49,11 +49,14 @@ def test_rates_at_the_ends(rate, value):
     assert masks.unique().tolist() == [value]
 
 
-def test_all_sites_at_once():
+def test_masks_drawn_ahead_are_those_of_their_batch():
     sites = [SITE, Site(torch.Size([7]), 0.5), Site(torch.Size([3, 2]), 0.1)]
-    together = draw_all_masks(sites, range(2, 5), seed=4)
-    one_by_one = [draw_masks(site, p, range(2, 5), seed=4) for p, site in enumerate(sites)]
-    assert all(map(torch.equal, together, one_by_one))
+    batches = [range(2, 5), range(5, 8), range(8, 9)]
+    ahead = list(drawn_ahead(sites, batches, seed=4))
+    assert len(ahead) == len(batches)
+    for samples, together in zip(batches, ahead, strict=True):
+        one_by_one = [draw_masks(site, p, samples, seed=4) for p, site in enumerate(sites)]
+        assert all(map(torch.equal, together, one_by_one))
 
 
 @pytest.mark.parametrize("width", [(25,), (3,), ()])

@@ -17,6 +17,7 @@ import varigraph as vg
 from prediction.networks import Functional, WithModules, made, noisy_ring, ring
 from varigraph.errors import GraphError, MissingRuleError, ModelError, OptionError
 from varigraph.moments.registry import LAYERS
+from varigraph.prediction import passes
 
 
 def diagonal(model, graph, **options):
@@ -100,10 +101,11 @@ def test_a_linear_network_is_exact_up_to_its_first_layer():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_answer_does_not_depend_on_the_batch_of_masks(dtype):
+def test_the_answer_does_not_depend_on_the_batch_of_masks(dtype, monkeypatch):
     model, graph = made(Functional, dtype), noisy_ring(dtype=dtype)
     whole = diagonal(model, graph, samples=33)
-    pieces = diagonal(model, graph, samples=33, memory=5000)
+    monkeypatch.setattr(passes, "NUMBERS_AT_ONCE", {"cpu": 200})
+    pieces = diagonal(model, graph, samples=33)
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
     for name in ("mean", "aleatoric", "epistemic"):
         assert torch.allclose(getattr(whole, name), getattr(pieces, name), atol=tolerance)
@@ -132,7 +134,8 @@ def test_steps_before_the_first_dropout_are_computed_once(monkeypatch):
         return rule.apply(*args)
 
     monkeypatch.setitem(LAYERS, gnn.SAGEConv, dataclasses.replace(rule, apply=counted))
-    diagonal(made(Functional), noisy_ring(), samples=12, memory=3000)
+    monkeypatch.setattr(passes, "NUMBERS_AT_ONCE", {"cpu": 1})
+    diagonal(made(Functional), noisy_ring(), samples=12)
     assert len(calls) == 1
 
 
@@ -353,7 +356,7 @@ def test_progress_goes_up_to_all_steps(method, steps):
         graph,
         method=method,
         samples=8,
-        memory="1MiB",
+        memory="64MiB",
         progress=lambda done, total: told.append((done, total)),
     )
     assert told == sorted(told)

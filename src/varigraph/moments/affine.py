@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations_with_replacement
 from typing import Any, Protocol
 
 import torch
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.pairs import Pairs, row_blocks
+from varigraph.moments.overlaps import overlaps
+from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
 
 
@@ -115,27 +117,16 @@ class InputNoise:
         r""":math:`\sum_w P^a_{uw} P^b_{uw} n_w`, where P is the product of the sums on a path."""
         key = (a, b) if a <= b else (b, a)
         if key not in self._overlaps:
-            every = torch.arange(len(self.node), device=self.node.device)
-            chains = [[self.sums[number] for number in path] for path in key]
-            blocks = row_blocks(chains, every, 1, self.memory)
-            self._overlaps[key] = torch.cat([self._overlap(key, block) for block in blocks])
+            self.compare((a, b))
         return self._overlaps[key]
 
-    def _overlap(self, key: tuple[Path, Path], rows: Tensor) -> Tensor:
-        short, long = sorted(key, key=len)
-        far = self._reach(long, rows)
-        near = far if short == long else self._reach(short, rows)
-        return near.row_products(far, self.node)
-
-    def _reach(self, path: Path, rows: Tensor) -> Sparse:  # [rows, nodes]
-        """The product of the sums on a path, for some of its rows."""
-        if not path:
-            own = torch.arange(len(rows), device=rows.device)
-            return Sparse(own, rows, self.node.new_ones(len(rows)), (len(rows), len(self.node)))
-        reach = self.sums[path[0]].picked(rows)
-        for number in path[1:]:
-            reach = reach.times(self.sums[number])
-        return reach
+    def compare(self, paths: Iterable[Path]) -> None:
+        """Find the overlaps of every two paths: together they take little longer than one."""
+        pairs = combinations_with_replacement(sorted(set(paths)), 2)
+        unknown = {path for pair in pairs if pair not in self._overlaps for path in pair}
+        if unknown:
+            chains = {path: [self.sums[number] for number in path] for path in sorted(unknown)}
+            self._overlaps.update(overlaps(chains, self.node, self.memory))
 
     def spread(self, pairs: Pairs, path: Path) -> Pairs:
         """Cotangents of a value carried back along a path to the features."""
@@ -167,14 +158,15 @@ class Affine(Gaussian):
     @classmethod
     def features(cls, x: Gaussian, memory: int) -> Affine:
         """The features themselves."""
-        return cls(x.mean, InputNoise.of(x.var, memory), {(): None}, torch.zeros_like(x.mean))
+        none = torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean)
+        return cls(x.mean, InputNoise.of(x.var, memory), {(): None}, none)
 
     def mapped(self, weight: Tensor, mean: Tensor) -> Affine:
         """:math:`W y + b`, given its mean."""
         terms: dict[Path, Tensor | None] = {
             path: weight if term is None else weight @ term for path, term in self.terms.items()
         }
-        return Affine(mean, self.noise, terms, self.extra @ weight.square().T)
+        return Affine(mean, self.noise, terms, _once_where_shared(self.extra, weight))
 
     def scaled(self, slope: Tensor, mean: Tensor) -> Affine:
         r""":math:`s \circ y + b` for one slope per feature, given its mean."""
@@ -209,23 +201,31 @@ class Affine(Gaussian):
     def from_features(self) -> Tensor:  # [nodes, features]
         """Variance due to the noise of the features, exact."""
         if self.noise.silent:
-            return torch.zeros_like(self.mean)
+            return torch.zeros_like(self.mean[:1, :1]).expand_as(self.mean)
         return self._overlapped(lambda left, right: (left * self.noise.feature * right).sum(1))
 
-    @cached_property
+    @property
     def covariance(self) -> Tensor:  # [nodes, features, features]
         """Covariance due to the noise of the features, exact."""
-        if self.noise.silent:
-            return torch.zeros_like(self.mean[:, :, None] * self.mean[:, None])
-        return self._overlapped(lambda left, right: (left * self.noise.feature) @ right.T)
+        return self.covariance_of(slice(None))
 
-    def _overlapped(self, product: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    def covariance_of(self, rows: Tensor | slice) -> Tensor:  # [rows, features, features]
+        """The same for some of the nodes."""
+        if self.noise.silent:
+            mean = self.mean[rows]
+            return torch.zeros_like(mean[:, :, None] * mean[:, None])
+        return self._overlapped(lambda left, right: (left * self.noise.feature) @ right.T, rows)
+
+    def _overlapped(
+        self, product: Callable[[Tensor, Tensor], Tensor], rows: Tensor | slice = slice(None)
+    ) -> Tensor:
         r""":math:`\sum_{jk} o^{jk}_u\, m(M_j, M_k)`, with the overlaps o of two paths."""
         terms, total = self.maps, torch.zeros(())
+        self.noise.compare(terms)
         for a, left in terms.items():
             for b, right in terms.items():
                 share = product(left, right)
-                overlap = self.noise.overlap(a, b)
+                overlap = self.noise.overlap(a, b)[rows]
                 total = total + overlap.view(-1, *[1] * share.dim()) * share
         return total
 
@@ -239,4 +239,11 @@ class Affine(Gaussian):
     @property
     def var(self) -> Tensor:
         """Variance from all sources."""
-        return self.from_features + self.extra
+        return self.extra if self.noise.silent else self.from_features + self.extra
+
+
+def _once_where_shared(var: Tensor, weight: Tensor) -> Tensor:  # [nodes, n], [m, n] -> [nodes, m]
+    r""":math:`(W \circ W) \sigma^2`, computed once where all nodes have the same."""
+    same = var.stride(0) == 0
+    out = (var[:1] if same else var) @ weight.square().T
+    return out.expand(len(var), -1) if same else out

@@ -124,7 +124,12 @@ class Pairs:
 
 
 def row_blocks(
-    chains: Sequence[Sequence[Sparse]], rows: Tensor, numbers: int, memory: int
+    chains: Sequence[Sequence[Sparse]],
+    rows: Tensor,
+    numbers: int,
+    memory: int,
+    *,
+    at_once: int | None = None,
 ) -> Iterator[Tensor]:
     """Blocks of output nodes whose walks fit in memory.
 
@@ -133,6 +138,7 @@ def row_blocks(
         rows: the output nodes.
         numbers: how many numbers each pair holds.
         memory: bound in bytes.
+        at_once: bytes for a block of several nodes, where that is less.
 
     Raises:
         TooLargeError: the walks of one node alone do not fit.
@@ -149,10 +155,22 @@ def row_blocks(
             f"{float(cost[worst]) / 2**30:.1f} GiB at once",
             'give more memory=, or take method="sampled"',
         )
-    total, first = cost.cumsum(0), 0
+    return blocks_within(rows, cost, memory if at_once is None else min(memory, at_once))
+
+
+def blocks_within(rows: Tensor, cost: Tensor, memory: float) -> Iterator[Tensor]:
+    """Blocks of rows that together cost no more than a bound; what costs more alone is alone.
+
+    Args:
+        rows: the output nodes.
+        cost: bytes for each of them, ``[rows]``.
+        memory: the bound.
+    """
+    total, first = cost.double().cumsum(0), 0
     while first < len(rows):
         spent = float(total[first - 1]) if first else 0.0
         end = int(torch.searchsorted(total, spent + memory, right=True))
+        end = max(end, first + 1)
         yield rows[first:end]
         first = end
 

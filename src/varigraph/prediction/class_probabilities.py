@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -17,34 +17,49 @@ POINTS_FOR_FRACTIONS = 256
 NOTHING = 1e-20
 
 
-def class_probabilities(logits: CorrelatedLogits) -> tuple[Tensor, dict[str, Tensor]]:
+def active_parts(logits: CorrelatedLogits) -> list[str]:
+    """The parts that cause any variance at all."""
+    return [part for part in PARTS if bool(logits.shares[part].any())]
+
+
+def class_probabilities(
+    logits: CorrelatedLogits, active: Sequence[str] | None = None
+) -> tuple[Tensor, dict[str, Tensor]]:
     r"""Mean of the softmax and its variance by source, by points in the space of the logits.
 
     With roots :math:`L_s L_s' = \Sigma_s`, draws :math:`y = \mathrm{softmax}(\mu + \sum L_s z_s)`
     and :math:`y_s` that shares only :math:`z_s` with y: :math:`V[E[y \mid s]] = Cov(y, y_s)`.
+
+    Args:
+        logits: of all nodes or of some.
+        active: the parts to draw points for, the same for every block of nodes; those that cause
+            any variance if left out.
     """
-    active = [part for part in PARTS if bool(logits.shares[part].any())]
+    active = active_parts(logits) if active is None else active
     by_source = dict.fromkeys(PARTS, torch.zeros_like(logits.mean))
     if not active:
         return logits.mean.softmax(-1), by_source
-    mean, total = _whole(logits)
+    mean, total = _whole(logits, active)
     if len(active) == 1:
         return mean, {**by_source, active[0]: total}
     fractions = _fractions(logits, active)
     return mean, {**by_source, **{part: total * share for part, share in fractions.items()}}
 
 
-def _whole(logits: CorrelatedLogits) -> tuple[Tensor, Tensor]:
+def _whole(logits: CorrelatedLogits, active: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Mean and variance of the softmax, all sources together."""
     shares = {"all": logits.covariance}
     if logits.bent is not None:  # what is bent is drawn apart from what is not
         features = logits.shares["features"]
-        shares = {"features": features, "rest": logits.covariance - features}
-    shares = {part: share for part, share in shares.items() if bool(share.any())}
+        shares = {"features": features}
+        if len(active) > 1:
+            shares["rest"] = logits.covariance - features
     whole = CorrelatedLogits(logits.mean, shares, logits.bent)
     points = _points(whole, sides=1, total=TOTAL_POINTS)
-    blocks = [_moments(block, points[0]) for block in _blocks(whole, points)]
-    mean, total = (torch.cat(parts) for parts in zip(*blocks, strict=True))
+    # Made beforehand: small tensors in between would keep large ones' memory from being used again.
+    mean, total = torch.empty_like(logits.mean), torch.empty_like(logits.mean)
+    for rows in row_slices(len(mean), points.numel()):
+        mean[rows], total[rows] = _moments(whole.rows(rows), points[0])
     return mean, total
 
 
@@ -55,10 +70,6 @@ def _points(logits: CorrelatedLogits, *, sides: int, total: int) -> Tensor:
     return points.T.contiguous().view(sides, parts, classes, -1)
 
 
-def _blocks(logits: CorrelatedLogits, points: Tensor) -> Iterator[CorrelatedLogits]:
-    return (logits.rows(rows) for rows in row_slices(len(logits.mean), points.numel()))
-
-
 def _moments(logits: CorrelatedLogits, points: Tensor) -> tuple[Tensor, Tensor]:
     moves = _moves(logits, points[None])[0]
     drawn = _softmax(logits.mean[..., None] + _total(moves))
@@ -67,13 +78,14 @@ def _moments(logits: CorrelatedLogits, points: Tensor) -> tuple[Tensor, Tensor]:
     return mean, drawn.square_().mean(-1)
 
 
-def _fractions(logits: CorrelatedLogits, active: list[str]) -> dict[str, Tensor]:
+def _fractions(logits: CorrelatedLogits, active: Sequence[str]) -> dict[str, Tensor]:
     """What part of the variance each source has; interactions have what is left."""
     parts = CorrelatedLogits(logits.mean, {p: logits.shares[p] for p in active}, logits.bent)
     sources = [part for part in active if part != "interactions"]
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
-    blocks = [_shared(block, sources, points) for block in _blocks(parts, points)]
-    found = torch.cat(blocks, dim=1).clamp_min(0)
+    found = logits.mean.new_empty(len(sources), *logits.mean.shape)
+    for rows in row_slices(len(logits.mean), points.numel()):
+        found[:, rows] = _shared(parts.rows(rows), sources, points).clamp_min(0)
     found = found / found.sum(0).clamp_min(1)  # what independent sources do alone is never more
     return {**dict(zip(sources, found, strict=True)), "interactions": 1 - found.sum(0)}
 

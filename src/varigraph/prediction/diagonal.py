@@ -40,7 +40,7 @@ def diagonal(question: Question) -> Prediction:
             "features": features,
             "links": links,
             "weights": answers.between,
-            "interactions": answers.within - features - links,
+            "interactions": (answers.within - features).sub_(links),
         },
         logits=logits.total,
         method="diagonal",
@@ -72,7 +72,7 @@ def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
     if noisy and uncertain:
         alone = [_mixtures(question.only(source))[2].var for source in ("features", "links")]
         return alone[0], alone[1]
-    none = torch.zeros_like(plain.var)
+    none = torch.zeros_like(plain.var[:1]).expand_as(plain.var)
     return (plain.var, none) if noisy else (none, plain.var)
 
 
@@ -86,8 +86,12 @@ def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
         for outputs, masks in masked_outputs(passes, out, question):
             picked = outputs if rows is None else outputs[:, rows]
             count = question.samples if passes.sites else 1
-            logits = Mixture.of(picked) + logits
-            answers = Mixture.of(_answer(picked, question, count, masks)) + answers
+            answer = Mixture.of(_answer(picked, question, count, masks))
+            if logits is None or answers is None:
+                logits, answers = Mixture.of(picked).owned(), answer.owned()
+            else:
+                logits += Mixture.of(picked)
+                answers += answer
         assert logits is not None  # there is a pass without masks at least
         assert answers is not None
         if answers.count == 1 and not passes.sites:  # no masks: this is the answer without them

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
 from varigraph.moments.affine import Affine
@@ -38,10 +39,10 @@ class ClosedFormDropout:
     r"""Dropout as one more independent source: :math:`V[z h] = \frac{r}{1 - r} E[h^2]`.
 
     Args:
-        tape: where the places are noted.
+        drops: where the places are noted.
     """
 
-    tape: Tape
+    drops: list[Drop]
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """The same mean with the variance that masks of this rate add."""
@@ -50,7 +51,7 @@ class ClosedFormDropout:
             out: Gaussian = x.spread_by(added)
         else:
             out = Gaussian(x.mean, x.var + added)
-        self.tape.drops.append(Drop(out, added))
+        self.drops.append(Drop(out, added))
         return recorded(out, (x, Scale(torch.ones_like(x.mean[0]))))
 
 
@@ -75,16 +76,32 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
         question: what is asked; asked again, its neighbourhoods are not prepared anew.
         exact: as in :func:`linearised`.
     """
-    tape, masked = Tape(), question.masked
+    tape = Tape()
     x = question.linear_features if exact else question.x
     tape.record(x)
-    propagation = Propagation(
-        question.links, ClosedFormDropout(tape), prepared=question.prepared, tape=tape
-    )
-    with converted(question.model, dropout_on=masked), ExitStack() as stack:
-        if question.dropout is not None and masked:
+    out = _run(question, x, ClosedFormDropout(tape.drops), tape)
+    check_output(out, question.task)
+    return Linearised(out, tape)
+
+
+def added_by_masks(question: Question) -> list[Tensor]:
+    """The variance that dropout adds at each of its places, from a pass that keeps nothing else.
+
+    Args:
+        question: what is asked; all numbers count as independent.
+    """
+    drops: list[Drop] = []
+    _run(question, question.x, ClosedFormDropout(drops), None)
+    return [drop.added for drop in drops]
+
+
+def _run(
+    question: Question, x: Gaussian, dropout: ClosedFormDropout, tape: Tape | None
+) -> Gaussian:
+    propagation = Propagation(question.links, dropout, prepared=question.prepared, tape=tape)
+    with converted(question.model, dropout_on=question.masked), ExitStack() as stack:
+        if question.dropout is not None and question.masked:
             stack.enter_context(injected(question.model, question.dropout))
         with no_randomness_but_dropout(x.mean.device), propagating(propagation):
             out: Any = question.run(StandIn(x))
-    check_output(answer_of(out), question.task)
-    return Linearised(answer_of(out), tape)
+    return answer_of(out)

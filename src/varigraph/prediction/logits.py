@@ -121,9 +121,15 @@ class CorrelatedLogits:
 
 def with_sampled_masks(logits: CorrelatedLogits, question: Question) -> CorrelatedLogits:
     """The same logits with the share of the weights by T masks, where that is asked for."""
+    masks = sampled_masks(question)
+    return logits if masks is None else replace(logits, shares={**logits.shares, "weights": masks})
+
+
+def sampled_masks(question: Question) -> Tensor | None:  # [nodes, classes, classes]
+    """The share of the weights by T masks; None where that is not asked for."""
     if question.weights != "sampled" or question.samples == 0:
-        return logits
-    return replace(logits, shares={**logits.shares, "weights": covariance_over_masks(question)})
+        return None
+    return covariance_over_masks(question)
 
 
 def diagonal(covariance: Tensor) -> Tensor:  # [nodes, classes, classes] -> [nodes, classes]

@@ -49,11 +49,11 @@ def masked_outputs(
             warnings.warn(NO_DROPOUT, stacklevel=7)
         yield Gaussian(plain.mean[None], plain.var[None]), slice(0, 1)
         return
-    batch = passes.masks_at_once()
-    for start in range(0, question.samples, batch):
-        chosen = range(start, min(start + batch, question.samples))
-        yield passes.with_masks(chosen), slice(chosen.start, chosen.stop)
-        question.progress(chosen.stop, question.samples)
+    total, batch = question.samples, passes.masks_at_once()
+    batches = [range(first, min(first + batch, total)) for first in range(0, total, batch)]
+    for chosen, outputs in zip(batches, passes.with_masks(batches), strict=True):
+        yield outputs, slice(chosen.start, chosen.stop)
+        question.progress(chosen.stop, total)
 
 
 def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]

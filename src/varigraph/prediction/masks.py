@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -169,16 +169,23 @@ def _numpy_masks(
     return torch.from_numpy(masks)
 
 
-def draw_all_masks(
-    sites: Sequence[Site], samples: range, *, seed: int, device: torch.device = CPU
-) -> list[Tensor]:
-    """Masks of every site for the same samples, ``[samples, *shape]`` each.
+def drawn_ahead(
+    sites: Sequence[Site], batches: Sequence[range], *, seed: int, device: torch.device = CPU
+) -> Iterator[list[Tensor]]:
+    """Masks of every site, ``[samples, *shape]`` each, for one batch of samples after the other.
 
-    Sites are drawn side by side on as many threads as torch has.
+    Sites are drawn side by side, and the next batch while this one is worked with.
     """
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        drawn = [
-            pool.submit(draw_masks, site, place, samples, seed=seed, device=device)
-            for place, site in enumerate(sites)
-        ]
-        return [masks.result() for masks in drawn]
+
+        def begun(samples: range) -> list[Future[Tensor]]:
+            return [
+                pool.submit(draw_masks, site, place, samples, seed=seed, device=device)
+                for place, site in enumerate(sites)
+            ]
+
+        coming = begun(batches[0])
+        for samples in [*batches[1:], range(0)]:
+            masks = [mask.result() for mask in coming]
+            coming = begun(samples) if samples else []
+            yield masks

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
@@ -30,25 +31,24 @@ class Mixture:
         """Moments over the leading axis, ``[samples, ...]``."""
         if len(components) == 1:
             only = components.mean[0]
-            return cls(1, only, components.var[0], only.new_zeros(()).expand_as(only))
+            return cls(1, only, components.var[0], torch.zeros_like(only))
         mean = components.mean.mean(0)
         between = (components.mean - mean).square().mean(0)
         return cls(len(components), mean, components.var.mean(0), between)
 
-    def __add__(self, other: Mixture | None) -> Mixture:
-        """Moments of both sets together; around their means, so that nothing cancels."""
-        if other is None:
-            return self
+    def owned(self) -> Mixture:
+        """The same in tensors of its own, so that more can be taken in."""
+        return replace(self, mean=self.mean.clone(), within=self.within.clone())
+
+    def __iadd__(self, other: Mixture) -> Mixture:
+        """Take in another set, in place; around the means, so that nothing cancels."""
         count = self.count + other.count
-        a, b = self.count / count, other.count / count
+        b = other.count / count
         shift = other.mean - self.mean
-        between = self.between.lerp(other.between, b)
-        return Mixture(
-            count,
-            self.mean.lerp(other.mean, b),
-            self.within.lerp(other.within, b),
-            between.addcmul_(shift, shift, value=a * b),
-        )
+        between = self.between.lerp_(other.between, b)
+        between.addcmul_(shift, shift, value=b * (1 - b))
+        mean, within = self.mean.lerp_(other.mean, b), self.within.lerp_(other.within, b)
+        return Mixture(count, mean, within, between)
 
     @property
     def total(self) -> Gaussian:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import ModelError, TooLargeError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
-from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_all_masks, dropped, masked
+from varigraph.prediction.masks import Drop, Masks, Site, Sites, drawn_ahead, dropped, masked
 from varigraph.prediction.question import Question
 
 #: Runs one rule called from the model's own code.
@@ -22,10 +23,14 @@ Step = Callable[[Callable[[], Any]], Any]
 
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
 TENSORS_AT_ONCE = 12
+#: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
+#: three each, those without masks and those under the last.
+TENSORS_OF_ANSWER = 14
 #: Numbers per node in a layer, as long as no layer has been seen.
 USUAL_WIDTH = 256
-#: Numbers in the widest tensor of a batch of masks on a processor: a few megabytes.
-NUMBERS_AT_ONCE = 2**20
+#: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
+#: as many as keep it busy.
+NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 
 
 @dataclass
@@ -63,25 +68,26 @@ class Passes:
         self.sites = sites.found
         return out
 
-    def with_masks(self, samples: range) -> Gaussian:
-        """Outputs ``[samples, nodes, classes]`` under the masks of some samples."""
-        if self._tall or (len(samples) == 1 and self._x.is_cuda):
-            out = self._masked(
-                [
-                    partial(
-                        dropped, site=site, place=place, sample=samples[0], seed=self.question.seed
-                    )
-                    for place, site in enumerate(self.sites)
-                ]
-            )
-            return Gaussian(out.mean[None], out.var[None])
+    def with_masks(self, batches: Sequence[range]) -> Iterator[Gaussian]:
+        """Outputs ``[samples, nodes, classes]`` under the masks of each batch of samples."""
         x, seed = self._x, self.question.seed
-        drawn = draw_all_masks(self.sites, samples, seed=seed, device=x.device)
-        masks = [mask.to(x.dtype) for mask in drawn]
-        if len(samples) > 1:
-            return Gaussian(*torch.vmap(self._under)(*masks))
-        mean, var = self._under(*(mask[0] for mask in masks))
-        return Gaussian(mean[None], var[None])
+        if self._tall or (x.is_cuda and len(batches[0]) == 1):
+            yield from (self._dropping(samples[0]) for samples in batches)
+            return
+        for drawn in drawn_ahead(self.sites, batches, seed=seed, device=x.device):
+            masks = [mask.to(x.dtype) for mask in drawn]
+            if len(masks[0]) > 1:
+                yield Gaussian(*torch.vmap(self._under)(*masks))
+            else:
+                mean, var = self._under(*(mask[0] for mask in masks))
+                yield Gaussian(mean[None], var[None])
+
+    def _dropping(self, sample: int) -> Gaussian:
+        """The same for one sample, whose masks are drawn where they are needed."""
+        draw = partial(dropped, sample=sample, seed=self.question.seed)
+        places = enumerate(self.sites)
+        out = self._masked([partial(draw, site=site, place=place) for place, site in places])
+        return Gaussian(out.mean[None], out.var[None])
 
     def _under(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
         out = self._masked(
@@ -109,16 +115,16 @@ class Passes:
         """
         if self._tall:
             return 1
-        numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
-        in_memory = self.question.memory // (numbers * self._x.element_size())
-        if self._x.device.type == "cpu":
-            in_memory = min(in_memory, NUMBERS_AT_ONCE // max(self._widest, 1))
-        return max(1, in_memory)
+        drawn = sum(site.shape.numel() for site in self.sites)  # and as many ahead
+        numbers = 2 * drawn + TENSORS_AT_ONCE * self._widest
+        in_memory = self.question.room // (numbers * self._x.element_size())
+        quick = NUMBERS_AT_ONCE.get(self._x.device.type, 2**20) // max(self._widest, 1)
+        return max(1, min(in_memory, quick))
 
     @property
     def _tall(self) -> bool:
         """Whether the graph is worked on in blocks of nodes."""
-        return len(self._x) > self._rows_at_once(self.question.memory)
+        return len(self._x) > self._rows_at_once(self.question.room)
 
     def _rows_at_once(self, memory: int) -> int:
         numbers = TENSORS_AT_ONCE * max(self._x.shape[1], USUAL_WIDTH)
@@ -126,11 +132,11 @@ class Passes:
 
     @cached_property
     def _features(self) -> Gaussian:
-        x, memory = self.question.x, self.question.memory
+        x, room = self.question.x, self.question.room
         if not self._tall:
             return x
-        # Half of the memory for values that are needed twice; blocks may turn out to be wide.
-        return ByRows.of(x, self._rows_at_once(memory // 8), room=memory // 2)
+        # A third of the memory for values that are needed twice; blocks may turn out to be wide.
+        return ByRows.of(x, self._rows_at_once(room // 16), room=room // 3)
 
     @property
     def _x(self) -> Tensor:  # [nodes, features]
@@ -140,7 +146,21 @@ class Passes:
         question = self.question
         with propagating(Propagation(question.links, dropout, step, question.prepared)):
             out = answer_of(question.run(StandIn(self._features)))
-            return out.known if isinstance(out, ByRows) else out
+            if not isinstance(out, ByRows):
+                return out
+            refuse_beyond(TENSORS_OF_ANSWER * out.numel() * self._x.element_size(), question)
+            return out.known
+
+
+def refuse_beyond(need: int, question: Question) -> None:
+    """Raise where an answer needs more memory than there is beside what is made of the links."""
+    if need > question.room:
+        total = math.ceil((need + question.memory - question.room) / 2**20)
+        raise TooLargeError(
+            f"the answer for {len(question.x):,} nodes needs {total:,} MiB, more than the memory "
+            f"of {question.memory / 2**20:,.0f} MiB",
+            f'memory="{total}MiB" or more',
+        )
 
 
 def answer_of(out: Any) -> Gaussian:

@@ -21,8 +21,8 @@ Weights = Literal["closed-form", "sampled"]
 #: Told the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
 
-#: What the sums over neighbours take while they are prepared.
-BYTES_PER_LINK = 64
+#: What sums over neighbours keep of every link, and what they take while they are prepared.
+BYTES_PER_LINK, WHILE_PREPARED = 28, 80
 #: Below this torch's own buffers would decide.
 LEAST_ROOM = 2**24
 
@@ -84,15 +84,14 @@ class Question:
 
     @cached_property
     def room(self) -> int:
-        """Bytes that are left for the work beside what is made of the links."""
-        room = self.memory - BYTES_PER_LINK * self.edges
-        if room < LEAST_ROOM:
-            need = math.ceil((BYTES_PER_LINK * self.edges + LEAST_ROOM) / 2**20)
+        """Bytes that are left for the work beside what is kept of the links."""
+        need = WHILE_PREPARED * self.edges + LEAST_ROOM
+        if self.memory < need:
             raise OptionError(
-                f"{self.edges:,} links need more than the memory of {self.memory // 2**20} MiB",
-                f'memory="{need}MiB", or more',
+                f"{self.edges:,} links need more than the memory of {self.memory / 2**20:,.0f} MiB",
+                f'memory="{math.ceil(need / 2**20)}MiB", or more',
             )
-        return room
+        return self.memory - BYTES_PER_LINK * self.edges
 
     @property
     def masked(self) -> bool:
@@ -103,11 +102,12 @@ class Question:
     def linear_features(self) -> Affine:
         """The features as values that are linear in their own noise."""
         x = self.x
-        return Affine(x.mean, self._noise, {(): None}, torch.zeros_like(x.mean))
+        nothing = torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean)
+        return Affine(x.mean, self._noise, {(): None}, nothing)
 
     @cached_property
     def _noise(self) -> InputNoise:
-        return InputNoise.of(self.x.var, self.memory)
+        return InputNoise.of(self.x.var, self.room)
 
     def only(self, *sources: Source) -> Question:
         """The same question about fewer sources; the others are held at their means."""

@@ -77,12 +77,13 @@ def graph(noise):
 def network(model, data, **options):
     question = ask(model, data, sources=("features",), samples=0, **options)
     with torch.no_grad():
-        return _Network(question, linearised(question))
+        return _Network(question, linearised(question), None)
 
 
 @torch.no_grad()
 def logits_of(model, data):
-    return network(model, data).logits(torch.arange(6))
+    (logits,) = network(model, data).blocks()
+    return logits
 
 
 @torch.no_grad()

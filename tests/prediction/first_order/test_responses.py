@@ -16,6 +16,8 @@ from varigraph.moments import Gaussian
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Columns, Dense, Scale, Sum
+from varigraph.prediction import needs
+from varigraph.prediction.first_order.masks_alone import MasksAlone
 from varigraph.prediction.first_order.method import _Network
 from varigraph.prediction.first_order.responses import all_sums, back, sums_on_the_way, walk_back
 from varigraph.prediction.linearised import linearised
@@ -207,12 +209,13 @@ def test_sums_on_the_longest_way():
 
 # ---- blocks of output nodes ----
 
-#: A network, and little memory for it.
-LITTLE = {
-    "relu": (lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3), 8_000),
-    "linear": (lambda: Two(gnn.GCNConv(4, 8), gnn.SAGEConv(8, 3), None, 0.3), 8_000),
-    "jumping": (lambda: gnn.GraphSAGE(4, 8, 3, 3, jk="cat", act="tanh", dropout=0.3), 50_000),
+IN_BLOCKS = {
+    "relu": lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3),
+    "linear": lambda: Two(gnn.GCNConv(4, 8), gnn.SAGEConv(8, 3), None, 0.3),
+    "jumping": lambda: gnn.GraphSAGE(4, 8, 3, 3, jk="cat", act="tanh", dropout=0.3),
 }
+#: Bytes of a block that hold few of their nodes.
+LITTLE = 40_000
 
 
 def large_ring():
@@ -220,29 +223,25 @@ def large_ring():
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-@pytest.mark.parametrize("name", LITTLE)
-def test_the_answer_does_not_depend_on_the_blocks(name, task):
-    build, little = LITTLE[name]
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_the_answer_does_not_depend_on_the_blocks(name, task, monkeypatch):
     options = {"method": "first-order", "task": task}
-    whole, pieces = (
-        vg.predict(made(build), large_ring(), memory=memory, **options)
-        for memory in ("1GiB", little)
-    )
+    whole = vg.predict(made(IN_BLOCKS[name]), large_ring(), **options)
+    monkeypatch.setattr(needs, "AT_ONCE", LITTLE)
+    pieces = vg.predict(made(IN_BLOCKS[name]), large_ring(), **options)
     assert torch.allclose(pieces.mean, whole.mean, rtol=1e-6)
     for part in PARTS:
         got, want = pieces.by_source[part], whole.by_source[part]
         assert torch.allclose(got, want, rtol=1e-6, atol=1e-9), part
 
 
-@pytest.mark.parametrize("name", LITTLE)
-def test_less_memory_is_more_blocks(name):
-    build, little = LITTLE[name]
-    blocks = {}
-    for memory in ("1GiB", little):
-        question = ask(made(build), large_ring(), memory=memory)
-        with torch.no_grad():
-            found = list(_Network(question, linearised(question))._blocks(torch.arange(30)))
-        assert torch.equal(torch.cat(found), torch.arange(30))
-        blocks[memory] = len(found)
-    assert blocks["1GiB"] == 1
-    assert blocks[little] > 5
+@torch.no_grad()
+@pytest.mark.parametrize("name", IN_BLOCKS)
+def test_less_at_once_is_more_blocks(name, monkeypatch):
+    question = ask(made(IN_BLOCKS[name]), large_ring())
+    network = _Network(question, linearised(question), MasksAlone.of(question))
+    assert len(list(network.blocks())) == 1
+    monkeypatch.setattr(needs, "AT_ONCE", LITTLE)
+    blocks = list(network.blocks())
+    assert len(blocks) > 5
+    assert sum(len(block.mean) for block in blocks) == 30

@@ -1,5 +1,7 @@
 """Where one message per link does not fit in memory, none is ever formed."""
 
+import importlib
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -31,7 +33,10 @@ def test_no_message_is_formed_beyond_the_memory(network, uncertain, monkeypatch)
         raise AssertionError("a message was formed")
 
     monkeypatch.setattr(layer, "message", refuse)
-    found = vg.predict(model, data, method="sampled", samples=8, memory=1000)
+    shortcuts = importlib.import_module("varigraph.prediction.sampled.shortcuts")
+    with monkeypatch.context() as patched:
+        patched.setattr(shortcuts, "PART_FOR_MESSAGES", 2**20)
+        found = vg.predict(model, data, method="sampled", samples=8)
     assert torch.allclose(found.mean, want.mean, atol=1e-5)
     assert torch.allclose(found.total, want.total, atol=1e-6)
     with pytest.raises(AssertionError, match="a message was formed"):

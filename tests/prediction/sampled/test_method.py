@@ -19,6 +19,7 @@ from prediction.test_predict import Neuron, reference_graph
 from varigraph.errors import ModelError, OptionError
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.prediction.sampled.draws import normals
+from varigraph.prediction.sampled.plan import Plan
 
 #: Standard errors allowed. With 31 degrees of freedom one figure in 2,700 is further off.
 ERRORS = 4
@@ -293,18 +294,15 @@ def chunks(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("build", [Functional, lambda: gnn.GAT(4, 6, 2, 3, heads=2, dropout=0.3)])
-def test_the_answer_does_not_depend_on_the_chunks(build, dtype, chunks):
+def test_the_answer_does_not_depend_on_the_chunks(build, dtype, chunks, monkeypatch):
     model, graph = made(build, dtype), uncertain_ring(dtype=dtype)
     whole = sampled(model, graph, samples=40)
     assert chunks == [40]
-    chunks.clear()
-    sampled(model, graph, samples=40, memory=60_000)
-    assert 4 <= chunks[0] < 40
-    three = 3 * 60_000 // chunks[0]
-    for memory, size in ((1, 1), (three, 3)):
+    for plan in (Plan(4, 1, False), Plan(8, 3, True), Plan(16, 7, False)):
         chunks.clear()
-        pieces = sampled(model, graph, samples=40, memory=memory)
-        assert chunks[0] == size
+        monkeypatch.setattr(Plan, "of", lambda *_, plan=plan, **__: plan)
+        pieces = sampled(model, graph, samples=40)
+        assert chunks[0] == plan.at_once
         for part, value in whole.by_source.items():
             assert torch.allclose(value, pieces.by_source[part], atol=1e-6)
         assert torch.allclose(whole.mean, pieces.mean, atol=1e-6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,15 +10,15 @@ from torch import Tensor
 
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.pairs import Pairs, row_blocks
+from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.coin_responses import CoinSum
-from varigraph.prediction.first_order.responses import Responses, sums_on_the_way, walk_back
+from varigraph.prediction.first_order.masks_alone import MasksAlone
+from varigraph.prediction.first_order.responses import Responses, walk_back
+from varigraph.prediction.first_order.row_costs import WIDEST, RowCosts
 from varigraph.prediction.first_order.shares import NoiseRoot, from_features, weighted_gram
-
-#: Messages up to this width have their covariance computed; wider ones count as uncorrelated.
-WIDEST = 32
+from varigraph.prediction.needs import Budget
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,11 @@ class CarriedNoise:
     parts: list[tuple[Tensor, Tensor]]
     single: Tensor
 
+    @property
+    def any(self) -> bool:
+        """Whether there is noise to carry."""
+        return bool(self.single.any()) or any(bool(s.any() & m.any()) for s, m in self.parts)
+
     def seen(self, pairs: Pairs) -> Tensor:  # [rows, outputs, outputs]
         """Covariance that the source causes in the outputs."""
         total = weighted_gram(pairs, self.single)
@@ -45,26 +51,35 @@ class CarriedNoise:
         return total
 
 
-def carried_noise(tape: Tape, masks_only: Tape, coin_sum: CoinSum, *, memory: int) -> CarriedNoise:
+def carried_noise(tape: Tape, masks: MasksAlone, coin_sum: CoinSum, budget: Budget) -> CarriedNoise:
     """The source at one sum.
 
     Args:
         tape: record of the pass.
-        masks_only: record of the pass in which only dropout is random.
+        masks: what the masks of dropout do alone.
         coin_sum: the sum.
-        memory: bound in bytes.
+        budget: what memory there is.
     """
     coin, messages = coin_sum.neighbours.coin, coin_sum.messages
     assert coin is not None
     place = next(i for i, entry in enumerate(tape.entries) if entry.value is messages)
-    by_masks = coin @ masks_only.entries[place].value.var
+    none = torch.zeros_like(messages.mean[:1, :1]).expand_as(messages.mean)
+    by_masks = coin @ masks.messages.get(place, none)
     if isinstance(messages, Affine):
         return CarriedNoise(_scaled_parts(coin, messages), by_masks)
     if messages.mean.shape[1] > WIDEST:
         return CarriedNoise([], coin @ messages.var)
-    full = _by_features(tape, messages, memory)
+    if _silent(tape):
+        return CarriedNoise([], by_masks)
+    full = _by_features(tape, messages, budget)
     spread = (coin @ full.flatten(1)).view_as(full)
     return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], by_masks)
+
+
+def _silent(tape: Tape) -> bool:
+    """Whether the features have no noise."""
+    features = tape.entries[0].value
+    return isinstance(features, Affine) and features.noise.silent
 
 
 def _scaled_parts(coin: Sparse, messages: Affine) -> list[tuple[Tensor, Tensor]]:
@@ -77,14 +92,23 @@ def _scaled_parts(coin: Sparse, messages: Affine) -> list[tuple[Tensor, Tensor]]
     return parts
 
 
-def _by_features(tape: Tape, value: Gaussian, memory: int) -> Tensor:  # [nodes, n, n]
+def _by_features(tape: Tape, value: Gaussian, budget: Budget) -> Tensor:  # [nodes, n, n]
     """Covariance of a value at each node due to the noise of the features."""
+    costs = RowCosts(tape, value, set())
+    cost = torch.maximum(costs.walking[0], costs.walking[1] + costs.from_noise(costs.largest_rank))
     every = torch.arange(len(value), device=value.mean.device)
-    size = value.mean.shape[1]
-    blocks = list(row_blocks([sums_on_the_way(tape, value)], every, 64 * size, memory))
-    responses = [walk_back(tape, value, block, until=set()) for block in blocks]
-    root = NoiseRoot.of(responses)
-    return torch.cat([from_features(response, root) for response in responses])
+
+    def responses() -> Iterator[Responses]:
+        blocks = budget.blocks(every, cost)
+        return (walk_back(tape, value, block, until=set()) for block in blocks)
+
+    root = NoiseRoot.of(responses())
+    size, first = value.mean.shape[1], 0
+    found = value.mean.new_empty(len(value), size, size)
+    for some in responses():  # anew: together they would take more than a block
+        part = from_features(some, root)
+        found[first : (first := first + len(part))] = part
+    return found
 
 
 def from_carried_noise(responses: Responses, sources: list[tuple[CoinSum, CarriedNoise]]) -> Tensor:

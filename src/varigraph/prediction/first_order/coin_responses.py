@@ -13,6 +13,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.pairs import Pairs
+from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
 from varigraph.prediction.first_order.responses import Responses, all_sums
@@ -23,60 +24,82 @@ class CoinSum:
     """A sum over uncertain links: what each of its messages carries.
 
     Args:
-        entry: the sum's entry on the tape.
+        tape: record of the pass.
+        entry: the sum's entry on it.
         messages: the value that is summed.
         neighbours: the links.
-        again: what of a message has come over the same link one sum before, ``[pairs, features]``.
     """
 
+    tape: Tape
     entry: Entry
     messages: Gaussian
     neighbours: Neighbours
-    again: Tensor
 
     @cached_property
-    def carried(self) -> Tensor:  # [pairs, features]
-        r"""Response of the sum to each coin: :math:`w_{ij} (\mu_j - (2 p - 1) r_{ij})`.
+    def again(self) -> Tensor:  # [pairs, features]
+        """What of each message has come over the same link one sum before."""
+        return _again(self.tape, self.messages, self.neighbours)
+
+    def carried(self, links: Tensor) -> Tensor:  # [m] -> [m, features]
+        r"""Response of the sum to some coins: :math:`w_{ij} (\mu_j - (2 p - 1) r_{ij})`.
 
         A coin times itself is the coin: on a walk i–j–i the same coin occurs twice, and what it
         carries, r, counts once. Its slope is then 1, not the 2p of a product of two.
         """
         n = self.neighbours
         assert n.prob is not None
-        once = (2 * n.prob - 1)[:, None] * self.again
-        return n.weight[:, None] * (self.messages.mean[n.source] - once)
+        once = (2 * n.prob[links] - 1)[:, None] * self.again[links]
+        return n.weight[links, None] * (self.messages.mean[n.source[links]] - once)
 
     @cached_property
     def shift(self) -> Tensor:  # [nodes, features]
         r"""What counting such walks once adds to the mean: :math:`\sum p (1 - p) w_{ij} r_{ij}`."""
         n = self.neighbours
         assert n.prob is not None
-        added = (n.prob * (1 - n.prob) * n.weight)[:, None] * self.again
-        zeros = added.new_zeros(n.nodes, added.shape[1])
-        return zeros.index_add_(0, n.target, added)
+        more = n.prob * (1 - n.prob) * n.weight
+        total = more.new_zeros(n.nodes, self.again.shape[1])
+        for some in row_slices(*self.again.shape):
+            total.index_add_(0, n.target[some], more[some, None] * self.again[some])
+        return total
 
 
 def coin_sums(tape: Tape) -> list[CoinSum]:
     """All sums of a pass that have coins."""
     sums = [(e, m, s.neighbours) for e, m, s in all_sums(tape) if s.neighbours is not None]
     return [
-        CoinSum(entry, messages, neighbours, _again(tape, messages, neighbours))
+        CoinSum(tape, entry, messages, neighbours)
         for entry, messages, neighbours in sums
         if neighbours.coin_of is not None
     ]
 
 
+def bytes_of_coins(tape: Tape) -> int:
+    """What is prepared for the coins of a pass, at most."""
+    total, before = 0, [0]
+    for entry, messages, operator in all_sums(tape):
+        nodes, size = messages.mean.shape
+        item = messages.mean.element_size()
+        if operator.neighbours is not None and operator.neighbours.coin_of is not None:
+            returned = 0 if isinstance(entry.value, Affine) else sum(before)
+            total += size * item * (len(operator.neighbours.source) + nodes * (2 + 3 * returned))
+            total += 0 if isinstance(messages, Affine) else 3 * nodes * size * min(size, 32) * item
+            before.append(size if isinstance(messages, Affine) else 0)
+    return total
+
+
 def _again(tape: Tape, messages: Gaussian, neighbours: Neighbours) -> Tensor:
     """Part of each message j -> i that came from i over the same link in the sum before."""
-    total = torch.zeros_like(messages.mean[neighbours.source])
+    links, width = len(neighbours.source), messages.mean.shape[1]
+    total = messages.mean.new_zeros(1, 1).expand(links, width)
     for entry, before, earlier in all_sums(tape):
         inner = earlier.neighbours
-        if inner is None or inner.coin_of is None:
+        if inner is None or inner.coin_of is None or not leads_to(tape, entry.value, messages):
             continue
-        sent = neighbours.returning(inner)[:, None] * before.mean[neighbours.target]
-        moved = push(tape, entry.value, messages, sent, neighbours.source)
-        if moved is not None:
-            total = total + moved
+        total = total.contiguous() if total.stride(0) == 0 else total
+        weight = neighbours.returning(inner)
+        for some in row_slices(links, before.mean.shape[1]):
+            sent = weight[some, None] * before.mean[neighbours.target[some]]
+            total[some] += push(tape, entry.value, messages, sent, neighbours.source[some])
     return total
 
 
@@ -104,15 +127,31 @@ def returning_noise(
 def _local_map(tape: Tape, start: Gaussian, end: Gaussian) -> Tensor | None:
     """Response of one value to another at the same node, ``[nodes, end, start]``."""
     nodes, size = start.mean.shape
-    eye = torch.eye(size, dtype=start.mean.dtype, device=start.mean.device)
-    every = torch.arange(nodes, device=eye.device).repeat_interleave(size)
-    moved = push(tape, start, end, eye.repeat(nodes, 1), every)
-    return None if moved is None else moved.view(nodes, size, -1).mT
+    if not leads_to(tape, start, end):
+        return None
+    found = start.mean.new_empty(nodes, end.mean.shape[1], size)
+    eye = torch.eye(size, dtype=found.dtype, device=found.device)
+    every = torch.arange(nodes, device=eye.device)
+    for some in row_slices(nodes, size * size):
+        each = every[some].repeat_interleave(size)
+        moved = push(tape, start, end, eye.repeat(len(each) // size, 1), each)
+        found[some] = moved.view(-1, size, found.shape[1]).mT
+    return found
+
+
+def leads_to(tape: Tape, start: Gaussian, end: Gaussian) -> bool:
+    """Whether a value goes into another without further sums."""
+    reached = {id(start)}
+    for entry in tape.entries:
+        for parent, operator in entry.parents:
+            if id(parent) in reached and not isinstance(operator, Sum):
+                reached.add(id(entry.value))
+    return id(end) in reached
 
 
 def push(
     tape: Tape, start: Gaussian, end: Gaussian, tangents: Tensor, nodes: Tensor
-) -> Tensor | None:  # [m, features of start] -> [m, features of end]
+) -> Tensor:  # [m, features of start] -> [m, features of end]
     """Carry tangents at given nodes forward from one value to another, without further sums."""
     reached: dict[int, Tensor] = {id(start): tangents}
     for entry in tape.entries:
@@ -123,7 +162,9 @@ def push(
             moved = _forward(known, operator, entry.value, nodes)
             before = reached.get(id(entry.value))
             reached[id(entry.value)] = moved if before is None else before + moved
-    return reached.get(id(end))
+        if entry.value is end:
+            break
+    return reached[id(end)]
 
 
 def _forward(tangents: Tensor, operator: Operator, child: Gaussian, nodes: Tensor) -> Tensor:
@@ -167,7 +208,7 @@ def _slopes(pairs: Pairs, coin_sum: CoinSum, coins: int) -> tuple[Tensor, Tensor
     asked, entry = neighbours.expected.walks(pairs.column)
     uncertain = neighbours.coin_of[entry] >= 0
     asked, entry = asked[uncertain], entry[uncertain]
-    slope = torch.einsum("woh,wh->wo", pairs.values[asked], coin_sum.carried[entry])
+    slope = torch.einsum("woh,wh->wo", pairs.values[asked], coin_sum.carried(entry))
     return pairs.row[asked] * coins + neighbours.coin_of[entry], slope
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.moments.pairs import row_blocks
-from varigraph.prediction.answer import answer
+from varigraph.prediction.answer import answer_by_blocks
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.first_order.bends import from_bends
 from varigraph.prediction.first_order.carried_noise import (
@@ -21,20 +20,33 @@ from varigraph.prediction.first_order.carried_noise import (
 )
 from varigraph.prediction.first_order.coin_responses import (
     CoinSum,
+    bytes_of_coins,
     coin_sums,
     from_coins,
     returning_noise,
     shift_of_mean,
 )
-from varigraph.prediction.first_order.responses import Responses, sums_on_the_way, walk_back
-from varigraph.prediction.first_order.shares import NoiseRoot, from_masks, to_features
+from varigraph.prediction.first_order.masks_alone import MasksAlone
+from varigraph.prediction.first_order.responses import Responses, walk_back
+from varigraph.prediction.first_order.row_costs import RowCosts
+from varigraph.prediction.first_order.shares import (
+    NoiseRoot,
+    from_masks,
+    sample_of,
+    to_features,
+)
 from varigraph.prediction.linearised import Linearised, linearised
-from varigraph.prediction.logits import Bent, CorrelatedLogits, with_sampled_masks
+from varigraph.prediction.logits import Bent, CorrelatedLogits, sampled_masks
+from varigraph.prediction.needs import (
+    SMALL_WORK,
+    Budget,
+    held_by,
+    of_activations,
+    of_answer,
+    of_sampled_masks,
+)
 from varigraph.prediction.prediction import PARTS, Prediction
 from varigraph.prediction.question import Question
-
-#: Nodes whose responses decide the rank of the noise's root.
-SAMPLE = 128
 
 
 def first_order(question: Question) -> Prediction:
@@ -54,11 +66,12 @@ def first_order(question: Question) -> Prediction:
 
 
 def _first_order(question: Question) -> Prediction:
-    whole = linearised(question)
-    rows = check_nodes(question.nodes, len(whole.output))
-    every = torch.arange(len(whole.output), device=whole.output.mean.device)
-    logits = _Network(question, whole).logits(every if rows is None else rows)
-    return answer(with_sampled_masks(logits, question), question, method="first-order")
+    others = question.noisy or "links" in question.sources
+    masks = MasksAlone.of(question) if question.masked and others else None
+    network = _Network(question, linearised(question), masks)
+    return answer_by_blocks(
+        network.blocks(), len(network.rows), question, active=network.active, method="first-order"
+    )
 
 
 @dataclass(eq=False)
@@ -67,11 +80,34 @@ class _Network:
 
     question: Question
     whole: Linearised
+    alone: MasksAlone | None
 
     @cached_property
-    def masks_only(self) -> Linearised:
-        """The same network with nothing random but dropout."""
-        return linearised(self.question.only("weights"))
+    def masks(self) -> MasksAlone:
+        """What the masks of dropout do alone."""
+        drops = self.whole.tape.drops
+        return self.alone or MasksAlone([drop.added for drop in drops], {})
+
+    @cached_property
+    def rows(self) -> Tensor:  # [nodes asked for]
+        """The nodes to answer for."""
+        output = self.whole.output
+        rows = check_nodes(self.question.nodes, len(output))
+        every = torch.arange(len(output), device=output.mean.device)
+        return every if rows is None else rows
+
+    @cached_property
+    def active(self) -> list[str]:
+        """The parts that cause variance, known before any of them is computed."""
+        question, coins = self.question, self.question.links
+        there = {
+            "features": question.noisy,
+            "links": bool(self.sums) and coins is not None and _any_spread(coins.coins.prob),
+            "weights": any(bool(added.any()) for added in self.masks.added),
+        }
+        alone = [part for part, is_there in there.items() if is_there]
+        together = len(alone) > 1 or any(bool(source.any) for _, source in self.carried)
+        return [*alone, "interactions"] if together else alone
 
     @cached_property
     def sums(self) -> list[CoinSum]:
@@ -81,8 +117,8 @@ class _Network:
     @cached_property
     def carried(self) -> list[tuple[CoinSum, CarriedNoise]]:
         """What noise each of them carries."""
-        tape, masks, memory = self.whole.tape, self.masks_only.tape, self.question.memory
-        return [(s, carried_noise(tape, masks, s, memory=memory)) for s in self.sums]
+        tape = self.whole.tape
+        return [(s, carried_noise(tape, self.masks, s, self.budget)) for s in self.sums]
 
     @cached_property
     def returns(self) -> list[tuple[CoinSum, Affine, Tensor]]:
@@ -90,10 +126,65 @@ class _Network:
         tape = self.whole.tape
         return [(s, leaf, m) for s in self.sums for leaf, m in returning_noise(tape, s)]
 
+    @cached_property
+    def root(self) -> NoiseRoot | None:
+        """The noise's root, from the responses of some nodes; None where a closed form does."""
+        if not self.bent:
+            return None
+        some = sample_of(self.rows)
+        blocks = self.budget.blocks(some, self.costs.walking[0][some.cpu()])
+        return NoiseRoot.of(self.responses(block, set()) for block in blocks)
+
+    @cached_property
+    def rest(self) -> list[Tensor]:
+        """What masks add beside that, because of the other sources."""
+        pairs = zip(self.whole.tape.drops, self.masks.added, strict=True)
+        return [drop.added - alone for drop, alone in pairs]
+
+    @cached_property
+    def sampled(self) -> Tensor | None:  # [rows, classes, classes]
+        """The share of the weights by T masks, where that is asked for."""
+        return sampled_masks(self.question)
+
+    @cached_property
+    def budget(self) -> Budget:
+        """What there is room for; refused where it is not enough for what is always held."""
+        output, tape, nodes = self.whole.output, self.whole.tape, len(self.rows)
+        held = held_by(tape) + 2 * sum(added.nbytes for added in self.masks.added)
+        held += of_answer(nodes, output) + of_sampled_masks(nodes, output, self.question)
+        held += bytes_of_coins(tape) + SMALL_WORK
+        if self.masks.messages:  # from a pass with a record of its own
+            held += held_by(tape)
+        budget = Budget(self.question, held)
+        what, way = f"the layers and the answer of {nodes:,} nodes", of_activations(tape)
+        budget.refuse_beyond(way, what, enough=lambda: float(self.cost(None).max()))
+        return budget
+
+    @cached_property
+    def costs(self) -> RowCosts:
+        """Bytes that each output node needs."""
+        return RowCosts(self.whole.tape, self.whole.output, self.wanted)
+
+    def cost(self, root: NoiseRoot | None) -> Tensor:  # [nodes]
+        """Those bytes at the worst moment, with a root of the noise or with the largest."""
+        costs, output = self.costs, self.whole.output
+        rank = costs.largest_rank if root is None else root.rank
+        noise = costs.from_noise(rank) if self.bent else torch.zeros(())
+        masks, coins = costs.from_masks(self.whole.tape.drops), costs.from_coins(self.sums)
+        work = torch.maximum(noise, torch.maximum(masks, coins))
+        classes = output.mean.shape[1]
+        results = 8 * classes**2 * (1 + classes if self.bent else 1)
+        walking, left = costs.walking
+        return torch.maximum(walking, left + work) + results * output.mean.element_size()
+
+    @cached_property
+    def bent(self) -> bool:
+        """Whether the logits are not linear in noise that there is."""
+        return self.question.noisy and not isinstance(self.whole.output, Affine)
+
     def responses(self, rows: Tensor, wanted: set[int]) -> Responses:
         """Responses of the outputs of some nodes, walks over one link and back included."""
-        wanted = wanted | {id(coin_sum.entry.value) for coin_sum, _, _ in self.returns}
-        found = walk_back(self.whole.tape, self.whole.output, rows, until=wanted)
+        found = walk_back(self.whole.tape, self.whole.output, rows, until=wanted | self.returning)
         for coin_sum, leaf, matrix in self.returns:
             pairs = found.of.get(id(coin_sum.entry.value))
             if pairs is not None:
@@ -101,44 +192,31 @@ class _Network:
                 found.boundary.append((leaf, more))
         return found
 
-    def logits(self, rows: Tensor) -> CorrelatedLogits:  # [nodes]
-        """Mean and covariances, block by block."""
-        blocks: list[CorrelatedLogits] = []
-        for some in self._blocks(rows):
-            blocks.append(self._block(some))
-            self.question.progress(sum(len(block.mean) for block in blocks), len(rows))
-        bends = [block.bent for block in blocks if block.bent is not None]
-        return CorrelatedLogits(
-            torch.cat([block.mean for block in blocks]),
-            {part: torch.cat([block.shares[part] for block in blocks]) for part in PARTS},
-            Bent.joined(bends) if bends else None,
-        )
-
-    def _blocks(self, rows: Tensor) -> Iterator[Tensor]:
-        output, tape = self.whole.output, self.whole.tape
-        widest = max(value.value.mean.shape[1] for value in tape.entries[1:])
-        numbers = output.mean.shape[1] * widest
-        return row_blocks([sums_on_the_way(tape, output)], rows, numbers, self.question.memory)
+    @cached_property
+    def returning(self) -> set[int]:
+        """Sums at which noise comes back."""
+        return {id(coin_sum.entry.value) for coin_sum, _, _ in self.returns}
 
     @cached_property
     def wanted(self) -> set[int]:
         """Values to which the response of the outputs is needed."""
         tape = self.whole.tape
         values = [drop.value for drop in tape.drops] + [s.entry.value for s in self.sums]
-        if self.root is not None:
+        if self.bent:
             values += [bend.value for bend in tape.bends]
         return {id(value) for value in values}
 
-    @cached_property
-    def root(self) -> NoiseRoot | None:
-        """The noise's root, from the responses of some nodes; None where a closed form does."""
-        output = self.whole.output
-        if isinstance(output, Affine) or not self.question.noisy:
-            return None
-        rows = check_nodes(self.question.nodes, len(output))
-        every = torch.arange(len(output), device=output.mean.device) if rows is None else rows
-        some = every[:: max(1, len(every) // SAMPLE)]
-        return NoiseRoot.of([self.responses(block, set()) for block in self._blocks(some)])
+    def blocks(self) -> Iterator[CorrelatedLogits]:
+        """Mean and covariances, block by block."""
+        done = 0
+        for rows in self.budget.blocks(self.rows, self.cost(self.root)[self.rows.cpu()]):
+            block = self._block(rows)
+            if self.sampled is not None:
+                masks = self.sampled[done : done + len(rows)]
+                block = replace(block, shares={**block.shares, "weights": masks})
+            yield block
+            done += len(rows)
+            self.question.progress(done, len(self.rows))
 
     def _block(self, rows: Tensor) -> CorrelatedLogits:
         whole, question = self.whole, self.question
@@ -146,21 +224,23 @@ class _Network:
         mean, bent = whole.output.mean[rows], None
         shares = dict.fromkeys(PARTS, torch.zeros_like(mean[:, :, None] @ mean[:, None]))
         if isinstance(whole.output, Affine):
-            shares["features"] = whole.output.covariance[rows]
+            shares["features"] = whole.output.covariance_of(rows)
         elif self.root is not None:
             noise = to_features(responses, self.root)
             straight = noise.gram(self.root.noise.node)
             bent = Bent.of(straight, from_bends(whole.tape, responses, noise, self.root))
             shares["features"] = straight + bent.covariance
-        drops = whole.tape.drops
+        drops, alone = whole.tape.drops, self.masks.added
         if drops:
-            alone = [drop.added for drop in self.masks_only.tape.drops]
-            rest = [drop.added - own for drop, own in zip(drops, alone, strict=True)]
             shares["weights"] = from_masks(responses, drops, alone)
-            shares["interactions"] = from_masks(responses, drops, rest)
+            shares["interactions"] = from_masks(responses, drops, self.rest)
         if self.sums and question.links is not None:
             mean = mean + shift_of_mean(responses, self.sums)
             shares["links"] = from_coins(responses, self.sums, question.links.coins.prob, len(rows))
             carried = from_carried_noise(responses, self.carried)
             shares["interactions"] = shares["interactions"] + carried
         return CorrelatedLogits(mean, shares, bent)
+
+
+def _any_spread(prob: Tensor) -> bool:  # [coins]
+    return bool((prob * (1 - prob)).any())

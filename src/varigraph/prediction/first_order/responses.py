@@ -47,34 +47,51 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
     responses = Responses({id(output): start})
     if isinstance(output, Affine):
         responses.boundary.append((output, start))
-    needed = _needed(tape, until)
-    for entry in reversed(tape.entries):
-        pairs = responses.of.get(id(entry.value))
-        if pairs is None:
-            continue
-        for parent, operator in entry.parents:
-            _pass_on(responses, tape, entry, parent, operator, pairs, needed)
+    for entry, parents in way_back(tape, output, until=until):
+        pairs = responses.of[id(entry.value)]
+        for parent, operator in parents:
+            _pass_on(responses, entry, parent, operator, pairs)
         responses.visited[id(entry.value)] = pairs.pattern
         if id(entry.value) not in until:
             del responses.of[id(entry.value)]
     return responses
 
 
+def way_back(
+    tape: Tape, output: Gaussian, *, until: set[int]
+) -> Iterator[tuple[Entry, list[tuple[Gaussian, Operator]]]]:
+    """The values on the way, the last one first, each with those of its parents to visit.
+
+    Args:
+        tape: record of the pass.
+        output: where to start.
+        until: as in :func:`walk_back`.
+    """
+    needed, reached = _needed(tape, until), {id(output)}
+    for entry in reversed(tape.entries):
+        if id(entry.value) not in reached:
+            continue
+        parents = [
+            (parent, operator)
+            for parent, operator in entry.parents
+            if id(parent) in needed or not isinstance(parent, Affine) or leaves(entry, parent)
+        ]
+        for parent, _ in parents:
+            _refuse_unknown(tape, parent)
+            reached.add(id(parent))
+        yield entry, parents
+
+
+def leaves(entry: Entry, parent: Gaussian) -> bool:
+    """Whether a step is the first that is not linear in the features."""
+    return isinstance(parent, Affine) and not isinstance(entry.value, Affine)
+
+
 def _pass_on(
-    responses: Responses,
-    tape: Tape,
-    entry: Entry,
-    parent: Gaussian,
-    operator: Operator,
-    pairs: Pairs,
-    needed: set[int],
+    responses: Responses, entry: Entry, parent: Gaussian, operator: Operator, pairs: Pairs
 ) -> None:
-    leaves = isinstance(parent, Affine) and not isinstance(entry.value, Affine)
-    if not leaves and id(parent) not in needed and isinstance(parent, Affine):
-        return
-    _refuse_unknown(tape, parent)
     moved = back(pairs, operator, parent)
-    if leaves and isinstance(parent, Affine):
+    if leaves(entry, parent) and isinstance(parent, Affine):
         responses.boundary.append((parent, moved))
     known = responses.of.get(id(parent))
     responses.of[id(parent)] = moved if known is None else known + moved

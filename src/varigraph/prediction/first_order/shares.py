@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,9 +11,12 @@ from torch import Tensor
 
 from varigraph.moments.affine import Affine, InputNoise, Path
 from varigraph.moments.pairs import Pairs
+from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.tape import Drop
 from varigraph.prediction.first_order.responses import Responses
 
+#: Nodes whose responses decide the rank of the noise's root.
+SAMPLE = 128
 #: Share of the outputs' variance that the low-rank root may leave out.
 LEFT_OUT = 1e-3
 
@@ -37,15 +40,15 @@ class NoiseRoot:
     gains: tuple[Tensor, ...]
 
     @classmethod
-    def of(cls, samples: Sequence[Responses]) -> NoiseRoot:
+    def of(cls, samples: Iterable[Responses]) -> NoiseRoot:
         """The root for a network, from the responses of some of its nodes."""
-        boundary = [part for sample in samples for part in sample.boundary]
-        leaves = {id(leaf): leaf for leaf, _ in boundary}
-        gains = dict.fromkeys(leaves, torch.zeros(()))
-        for leaf, pairs in boundary:
-            flat = pairs.values.flatten(0, 1).double()
-            gains[id(leaf)] = gains[id(leaf)] + flat.T @ flat
-        return cls(tuple(leaves.values()), tuple(gains.values()))
+        leaves: dict[int, Affine] = {}
+        gains: dict[int, Tensor] = {}
+        for sample in samples:
+            for leaf, pairs in sample.boundary:
+                leaves[id(leaf)] = leaf
+                gains[id(leaf)] = gains.get(id(leaf), torch.zeros(())) + _gain_of(pairs)
+        return cls(tuple(leaves.values()), tuple(gains[key] for key in leaves))
 
     @classmethod
     def whole(cls, responses: Responses) -> NoiseRoot:
@@ -85,6 +88,21 @@ class NoiseRoot:
         return next(iter(self.parts.values())).shape[1]
 
 
+def sample_of(rows: Tensor) -> Tensor:  # [nodes] -> [fewer]
+    """Some of the nodes, evenly."""
+    return rows[:: max(1, len(rows) // SAMPLE)]
+
+
+def _gain_of(pairs: Pairs) -> Tensor:  # [features, features]
+    r""":math:`T' T` over all pairs; in double precision, some pairs at a time."""
+    flat = pairs.values.flatten(0, 1)
+    total = flat.new_zeros(flat.shape[1], flat.shape[1], dtype=torch.float64)
+    for some in row_slices(*flat.shape):
+        part = flat[some].double()
+        total += part.T @ part
+    return total
+
+
 def _narrow(gamma: Tensor, gain: Tensor) -> Tensor:  # [n, n], [n, n] -> [n, rank]
     r"""R with :math:`R R' \approx \Gamma`; all but a thousandth of :math:`tr(R' B R)` is kept."""
     energy, vectors = torch.linalg.eigh(gamma)
@@ -120,7 +138,7 @@ def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, ou
     return to_features(responses, root).gram(root.noise.node)
 
 
-def from_masks(responses: Responses, drops: list[Drop], added: list[Tensor]) -> Tensor:
+def from_masks(responses: Responses, drops: Sequence[Drop], added: Sequence[Tensor]) -> Tensor:
     r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'` over all places where dropout acts."""
     total = torch.zeros(())
     for drop, variance in zip(drops, added, strict=True):
@@ -132,5 +150,5 @@ def from_masks(responses: Responses, drops: list[Drop], added: list[Tensor]) -> 
 
 def weighted_gram(pairs: Pairs, variance: Tensor) -> Tensor:  # [nodes, features]
     r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'`."""
-    scaled = pairs.values * variance.clamp_min(0)[pairs.column][:, None]
+    scaled = pairs.values * variance[pairs.column].clamp_min(0)[:, None]
     return pairs.sum_rows(scaled @ pairs.values.mT)

@@ -14,6 +14,10 @@ from varigraph.prediction.masks import WEIGHTS
 #: Each source has streams of its own; ``masks`` draws those of the weights.
 FEATURES, LINKS = 2, 3
 LEVELS = 2**16
+#: Numbers in a word of the generator.
+PER_WORD = 4
+#: Numbers that are drawn at a time; whole words.
+AT_ONCE = 2**18
 
 
 def normals(shape: tuple[int, ...], sample: int, *, seed: int) -> Tensor:
@@ -35,10 +39,13 @@ def normals(shape: tuple[int, ...], sample: int, *, seed: int) -> Tensor:
         >>> torch.equal(normals((3, 2), 5, seed=1), normals((3, 2), 5, seed=1))
         True
     """
-    size = math.prod(shape)
-    bits = _stream(FEATURES, sample, seed).random_raw(-(-size // 4)).view(np.uint16)[:size]
-    # index_select takes 32-bit numbers, and is 50 times faster than indexing by brackets.
-    return _quantiles().index_select(0, torch.from_numpy(bits.astype(np.int32))).view(shape)
+    drawn = torch.empty(math.prod(shape))
+    stream, table = _stream(FEATURES, sample, seed), _quantiles()
+    for block in drawn.split(AT_ONCE):
+        bits = stream.random_raw(-(-len(block) // PER_WORD)).view(np.uint16)[: len(block)]
+        # index_select takes 32-bit numbers, and is 50 times faster than indexing by brackets.
+        torch.index_select(table, 0, torch.from_numpy(bits.astype(np.int32)), out=block)
+    return drawn.view(shape)
 
 
 @lru_cache(maxsize=1)

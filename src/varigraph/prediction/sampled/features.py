@@ -15,6 +15,8 @@ from varigraph.prediction.sampled.draws import normals
 
 #: How much narrower the small space must be to be worth the change of basis.
 NARROWER = 2
+#: Nodes whose variances are compared at a time.
+ROWS_AT_ONCE = 2**12
 
 
 class Features(Protocol):
@@ -27,6 +29,10 @@ class Features(Protocol):
     @property
     def maps(self) -> Mapping[int, Tensor]:
         """Matrices to use in the place of the network's own, by the ids of those."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
 
     def draw(self, sample: int, *, seed: int) -> Tensor:
         """Features with a draw of noise."""
@@ -44,14 +50,23 @@ class FullFeatures:
         """Features without noise."""
         return self.x.mean
 
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
+        return self.mean.nbytes + self._std.nbytes
+
     def draw(self, sample: int, *, seed: int) -> Tensor:
         """Features with a draw of noise."""
         noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
-        return torch.addcmul(self.mean, noise, self._std)
+        return torch.addcmul(self.mean, noise, self._std, out=noise)
 
     @cached_property
-    def _std(self) -> Tensor:
-        return self.x.var.sqrt()
+    def _std(self) -> Tensor:  # [nodes or 1, features or 1]
+        var = self.x.var
+        for axis in (0, 1):
+            if var.stride(axis) == 0:  # expanded: all the same
+                var = var.narrow(axis, 0, 1)
+        return var.sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +109,19 @@ class SmallFeatures:
         narrow = basis.to(full.mean)
         return cls(full, narrow, maps, full.mean @ narrow, _small_noise(full.x.var, basis))
 
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
+        return 2 * self.mean.nbytes + (self.full.bytes if self._noise is None else 0)
+
     def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [nodes, directions]
         """Features with a draw of noise."""
         if self._noise is None:  # differs by node and by feature: no root serves all nodes
             return self.full.draw(sample, seed=seed) @ self.basis
         std, root = self._noise
         noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
-        return torch.addcmul(self.mean, noise if root.dim() == 0 else noise @ root, std)
+        noise = noise if root.dim() == 0 else noise @ root
+        return torch.addcmul(self.mean, noise, std, out=noise)
 
 
 def worthwhile(matrices: Mapping[int, tuple[Tensor, bool]], width: int) -> bool:
@@ -130,4 +151,6 @@ def _by_node_and_feature(var: Tensor) -> tuple[Tensor, Tensor] | None:
         return var[:, :1], var.new_ones(var.shape[1])
     row = var[var.sum(1).argmax()]
     node = var.sum(1, keepdim=True) / row.sum().clamp_min(torch.finfo(var.dtype).tiny)
-    return (node, row) if torch.allclose(node * row, var, rtol=1e-5, atol=0) else None
+    blocks = zip(node.split(ROWS_AT_ONCE), var.split(ROWS_AT_ONCE), strict=True)
+    same = all(torch.allclose(some * row, each, rtol=1e-5, atol=0) for some, each in blocks)
+    return (node, row) if same else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,11 +32,12 @@ def summed_messages(
         links: weights of the links, where the graph has them.
         above: only where the messages of a layer would take more than so many bytes.
     """
+    known: dict[Any, _SortedLinks] = {}  # layers with the same links share what is made of them
     with ExitStack() as stack:
         for layer in model.modules():
             if isinstance(layer, MessagePassing) and _fusible(layer):
                 stack.callback(setattr, layer, "fuse", layer.fuse)
-                replace = _Replace(links, layer.fuse, above)
+                replace = _Replace(links, layer.fuse, above, known)
                 stack.callback(layer.register_propagate_forward_pre_hook(replace).remove)
         yield
 
@@ -49,15 +51,59 @@ def _fusible(layer: Any) -> bool:
     )
 
 
+@dataclass(eq=False)
+class _SortedLinks:
+    """Links by the node that they lead to, and the matrix of their weights.
+
+    Args:
+        edge_index: the links, and the version that they were sorted in.
+        start: where those of each node start, ``[nodes + 1]``.
+        source: where they come from, ``[edges]``.
+        order: their places in ``edge_index``; None where all weigh the same.
+    """
+
+    edge_index: tuple[Tensor, int]
+    start: Tensor
+    source: Tensor
+    order: Tensor | None
+    _weight: tuple[Tensor, int] | None = None
+    _matrix: Tensor | None = field(default=None)
+
+    @classmethod
+    def of(cls, edge_index: Tensor, nodes: int, *, weighted: bool) -> _SortedLinks:
+        """Sort links; numbers of 32 bits take half the memory, and are multiplied faster."""
+        short = torch.int32 if max(edge_index.shape[1], nodes) < 2**31 else torch.int64
+        order = edge_index[1].to(short).argsort(stable=True)
+        source = edge_index[0].index_select(0, order).to(short)
+        counts = torch.bincount(edge_index[1], minlength=nodes)
+        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(short)
+        kept = order.to(short) if weighted else None
+        return cls((edge_index, edge_index._version), start, source, kept)
+
+    def matrix(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
+        """The matrix of these weights, made once for weights that stay as they are."""
+        same = self._weight is None if weight is None else unchanged(weight, self._weight)
+        if self._matrix is None or not same or self._matrix.dtype != like.dtype:
+            self._matrix = self.fresh(weight, like)
+            self._weight = None if weight is None else (weight, weight._version)
+        return self._matrix
+
+    def fresh(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
+        """The matrix of weights that are looked at once."""
+        if weight is None or self.order is None:
+            values = like.new_ones(len(self.source))
+        else:
+            values = weight.index_select(0, self.order).to(like.dtype)
+        return csr_tensor(self.start, self.source, values, (len(like), len(like)))
+
+
 class _Replace:
     """A hook that puts a sparse matrix in the place of ``edge_index``."""
 
-    def __init__(self, links: LinkWeights | None, fuse: bool, above: int) -> None:
-        self._links, self._fuse, self._above = links, fuse, above
-        self._edge_index: tuple[Tensor, int] | None = None
-        self._weight: tuple[Tensor, int] | None = None
-        self._matrix: Tensor | None = None
-        self._order = self._start = self._source = torch.empty(0)
+    def __init__(
+        self, links: LinkWeights | None, fuse: bool, above: int, known: dict[Any, _SortedLinks]
+    ) -> None:
+        self._links, self._fuse, self._above, self._known = links, fuse, above, known
 
     def __call__(self, layer: Any, inputs: tuple[Any, Any, dict[str, Any]]) -> Any:
         edge_index, size, kwargs = inputs
@@ -66,28 +112,26 @@ class _Replace:
         if x is None or not layer.fuse or _bytes(edge_index, x) < self._above:
             layer.fuse = self._fuse
             return None
-        same_weight = self._weight is None if weight is None else unchanged(weight, self._weight)
-        same_links = unchanged(edge_index, self._edge_index)
-        if not same_links:
-            self._sort(edge_index, len(x))
-        if not (same_links and same_weight) or self._links is not None:
-            self._build(layer, x, edge_index, weight)
-        return self._matrix, None, {**kwargs, "edge_weight": None} if weight is not None else kwargs
+        weighted = weight is not None or self._links is not None
+        links = self._sorted(edge_index, len(x), weighted=weighted)
+        if self._links is None:
+            matrix = links.matrix(weight, x)
+        else:
+            coins = self._links.of(edge_index, own_loops=own_loops(layer))
+            matrix = links.fresh(coins if weight is None else weight * coins, x)
+        return matrix, None, {**kwargs, "edge_weight": None} if weight is not None else kwargs
 
-    def _build(self, layer: Any, x: Tensor, edge_index: Tensor, weight: Tensor | None) -> None:
-        values = x.new_ones(edge_index.shape[1]) if weight is None else weight
-        if self._links is not None:
-            values = values * self._links.of(edge_index, own_loops=own_loops(layer))
-        values = values[self._order].to(x.dtype)
-        self._matrix = csr_tensor(self._start, self._source, values, (len(x), len(x)))
-        self._weight = None if weight is None else (weight, weight._version)
-
-    def _sort(self, edge_index: Tensor, nodes: int) -> None:
-        self._edge_index = edge_index, edge_index._version
-        self._order = edge_index[1].argsort(stable=True)
-        self._source = edge_index[0][self._order]
-        counts = torch.bincount(edge_index[1], minlength=nodes)
-        self._start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+    def _sorted(self, edge_index: Tensor, nodes: int, *, weighted: bool) -> _SortedLinks:
+        own = self._known.get(self)
+        for links in (own, *self._known.values()):
+            if links is None or (weighted and links.order is None):
+                continue
+            if unchanged(edge_index, links.edge_index):
+                self._known[self] = links
+                return links
+        self._known.pop(self, None)
+        self._known[self] = _SortedLinks.of(edge_index, nodes, weighted=weighted)
+        return self._known[self]
 
 
 def _features(x: Any) -> Tensor | None:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -15,16 +14,22 @@ from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.injection import injected, refuse_second_dropout
-from varigraph.prediction.prediction import PARTS, Prediction, StandardErrors
+from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, Source
+from varigraph.prediction.sampled.answer import answered
 from varigraph.prediction.sampled.design import Design, Draw
-from varigraph.prediction.sampled.moments import FEWEST_BATCHES, Estimate, SampledMoments
+from varigraph.prediction.sampled.figures import FEWEST_BATCHES
+from varigraph.prediction.sampled.heap import without_gaps
+from varigraph.prediction.sampled.moments import SampledMoments
 from varigraph.prediction.sampled.network import opened
 from varigraph.prediction.sampled.outputs import in_groups, outputs_of
 from varigraph.prediction.sampled.passes import Pass
+from varigraph.prediction.sampled.plan import Plan
 from varigraph.prediction.sampled.shortcuts import Explored, explored
 
 Watch = Callable[[Tensor], None]
+#: Numbers that are summed at a time: few enough to fit a cache.
+AT_ONCE = 2**18
 CERTAIN = (
     "nothing is uncertain: the features have no noise, the links no chances below 1 and the "
     "network no dropout; all variances are 0"
@@ -43,19 +48,8 @@ def sampled(question: Question) -> Prediction:
     below zero; their standard errors are in ``std_error``. The parts add up to the total.
     """
     found = sample(question)
-    answer = found.answer
-    return Prediction(
-        mean=answer.mean.value,
-        by_source={part: figure.value for part, figure in found.parts.items()},
-        logits=Gaussian(found.logits.mean.value, found.logits.total.value),
-        method="sampled",
-        samples=found.runs,
-        task=question.task,
-        std_error=StandardErrors(
-            mean=answer.mean.error,
-            total=answer.total.error,
-            by_source={part: figure.error for part, figure in found.parts.items()},
-        ),
+    return answered(
+        found.logits, found.answer, sources=found.sources, runs=found.runs, task=question.task
     )
 
 
@@ -75,19 +69,6 @@ class Sample:
     sources: tuple[Source, ...]
     runs: int
 
-    @cached_property
-    def parts(self) -> dict[str, Estimate]:
-        """The variance by what caused it; exactly 0 where nothing was drawn."""
-        total = self.answer.total
-        none = replace(total, value=0 * total.value, by_batch=0 * total.by_batch)
-        parts: dict[str, Estimate] = dict.fromkeys(PARTS, none)
-        if len(self.sources) == 1:
-            return {**parts, self.sources[0]: total}
-        if not self.sources:
-            return parts
-        parts.update(self.answer.shares.items())
-        return {**parts, "interactions": self.answer.interactions}
-
 
 def sample(question: Question, watch: Watch | None = None) -> Sample:
     """Run a network on many draws.
@@ -97,7 +78,8 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
         watch: is shown the logits of all runs, ``[some runs, nodes, classes]`` at a time.
 
     Raises:
-        OptionError: fewer than two draws are asked for.
+        OptionError: fewer than two draws are asked for, or the links alone take all memory.
+        TooLargeError: the work does not fit in the memory.
         ModelError: model and graph do not fit together.
     """
     if question.draws < 2:
@@ -105,7 +87,7 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
             f'samples={question.draws} is too few for method="sampled", which draws everything',
             "samples=100, or any number from 2 on",
         )
-    with opened(question) as network, ExitStack() as stack:
+    with without_gaps(), opened(question) as network, ExitStack() as stack:
         if question.dropout is not None and "weights" in question.sources:
             running = Pass(None, {})
             network.once(Draw(), running=running)
@@ -119,27 +101,27 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     question = found.network.question
     plain = found.network.once(Draw())
     _check(plain, question)
-    rows = check_nodes(question.nodes, len(plain))
-
-    def pick(outputs: Tensor) -> Tensor:  # [runs, nodes, classes]
-        return outputs if rows is None else outputs[:, rows]
-
-    def answer(logits: Tensor) -> Tensor:
-        return _probabilities(logits) if question.task == "classification" else logits
-
+    index, output = check_nodes(question.nodes, len(plain)), plain.numel()
+    like = plain if index is None else plain[index]
     design = Design(found.sources, question.draws if found.sources else FEWEST_BATCHES)
-    shift = pick(plain[None])[0]
-    logits, answers = SampledMoments(shift, design), SampledMoments(answer(shift), design)
-    done = 0
-    for outputs in in_groups(outputs_of(found, design), design.group, question.memory):
-        done += len(outputs)
-        picked = pick(outputs)
-        logits.add(picked)
-        answers.add(answer(picked))
+    plan = Plan.of(found, design, output=output, asked=like.numel())
+    network = replace(found.network, keeps_masks=plan.keeps_masks, tight=plan.tight)
+    found = replace(found, network=network)
+    logits = SampledMoments(like, design, by_source=False)
+    answers = SampledMoments(like, design)
+    del plain, like
+    done, outputs = 0, outputs_of(found, design, plan.at_once)
+    for runs in in_groups(outputs, design.group, plan.together):
+        done += sum(map(len, runs))
+        for rows in logits.blocks(AT_ONCE // sum(map(len, runs))):
+            block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
+            logits.add(block, rows)
+            answers.add(_probabilities(block) if question.task == "classification" else block, rows)
         if watch is not None:
-            watch(picked)
+            watch(torch.cat([run if index is None else run[:, index] for run in runs]))
+        runs.clear()
         question.progress(done, design.runs)
-    if not bool(logits.mean.value.isfinite().all()):
+    if not logits.finite:
         raise ModelError(
             "the answer is not a finite number for some of the draws",
             "check what the network does far from its training data (log, division)",

@@ -20,11 +20,20 @@ from varigraph.prediction.sampled.caches import sound_caches
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.draws import torch_seed
 from varigraph.prediction.sampled.features import Features, FullFeatures
+from varigraph.prediction.sampled.heap import give_back
 from varigraph.prediction.sampled.links import DrawnLinks
 from varigraph.prediction.sampled.passes import Masking, Pass
 from varigraph.prediction.sampled.prefix import Prefix
 
-DRAWS_OF_A_GROUP = 2
+#: A draw of the features serves runs that follow each other, other draws every second run.
+DRAWS_KEPT = {"x": 1, "coins": 2}
+MASKS_KEPT = 2
+#: Larger masks are drawn in blocks of rows, of about so many numbers, unless they are kept.
+LARGE = 2**18
+#: Masks can be drawn from every so-manieth row on.
+STEP = 16
+#: A run on features of its own shares nothing with others.
+LIKE_NO_OTHER = Draw(features=-1, links=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +48,8 @@ class Network:
         own_randomness: the network draws random numbers that are not dropout's.
         writes: the network changes its features in place, and must be given copies.
         prefix: what layers returned in earlier runs, where it is kept.
+        keeps_masks: masks are kept for the run that shares them.
+        tight: memory that was freed is given back before every run.
     """
 
     question: Question
@@ -48,6 +59,8 @@ class Network:
     own_randomness: bool = False
     writes: bool = True
     prefix: Prefix | None = None
+    keeps_masks: bool = False
+    tight: bool = False
     _recent: dict[tuple[str, int], dict[int, Tensor]] = field(default_factory=dict, init=False)
 
     def once(
@@ -60,10 +73,12 @@ class Network:
             x: features to use in the place of a draw.
             running: what watches the run.
         """
+        if self.tight:
+            give_back()
         self.seed(draw)
         running = running or Pass(self.masking(draw), self.features.maps)
         if self.prefix is not None:
-            self.prefix.begin(None if x is not None else draw, running)
+            self.prefix.begin(LIKE_NO_OTHER if x is not None else draw, running)
         if x is None:
             x = self.features.mean if draw.features is None else self._x(draw.features)
         coins = None if draw.links is None else self._coins(draw.links)
@@ -120,7 +135,14 @@ class Network:
     def masking(self, draw: Draw) -> Masking | None:
         """Masks of a run; None holds them at their means."""
         number = draw.weights
-        return None if number is None else lambda site, place: self._mask(site, place, number)
+        if number is None:
+            return None
+
+        def mask(site: Site, place: int) -> Tensor | Iterator[Tensor]:
+            whole = self.keeps_masks or site.shape.numel() <= LARGE
+            return (self._mask if whole else self._mask_by_rows)(site, place, number)
+
+        return mask
 
     def _x(self, sample: int) -> Tensor:
         return self._known("x", 0, sample, partial(self.features.draw, seed=self.question.seed))
@@ -133,13 +155,22 @@ class Network:
         def draw(sample: int) -> Tensor:
             return draw_masks(site, place, range(sample, sample + 1), seed=self.question.seed)[0]
 
+        if not self.keeps_masks:
+            return draw(sample)
         return self._known(f"mask {tuple(site.shape)}", place, sample, draw)
+
+    def _mask_by_rows(self, site: Site, place: int, sample: int) -> Iterator[Tensor]:
+        count, samples = site.shape[0], range(sample, sample + 1)
+        step = -(-LARGE * count // site.shape.numel() // STEP) * STEP
+        for start in range(0, count, step):
+            rows = slice(start, min(start + step, count))
+            yield draw_masks(site, place, samples, seed=self.question.seed, rows=rows)[0]
 
     def _known(self, what: str, place: int, sample: int, draw: Callable[[int], Tensor]) -> Tensor:
         """A draw, made once for all runs of a group."""
         recent = self._recent.setdefault((what, place), {})
         if sample not in recent:
-            while len(recent) >= DRAWS_OF_A_GROUP:
+            while len(recent) >= DRAWS_KEPT.get(what, MASKS_KEPT):
                 del recent[next(iter(recent))]
             recent[sample] = draw(sample)
         return recent[sample]
@@ -171,7 +202,7 @@ def opened(question: Question) -> Iterator[Network]:
         links = None if given is None else DrawnLinks(given)
         if links is not None:
             stack.enter_context(scaled_messages(model, links))
-        yield Network(question, FullFeatures(question.x), bool(question.x.var.any()), links)
+        yield Network(question, FullFeatures(question.x), question.noisy, links)
 
 
 @contextmanager

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import torch
 from torch import Tensor
 
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.shortcuts import Explored
 
-#: Tensors of the largest size that a batched run holds at once, rather too many than too few.
-TENSORS_AT_ONCE = 8
-#: Outputs that are summed at a time: few enough to fit a cache, many enough to be worth it.
-RUNS_TOGETHER = 16
 
-
-def outputs_of(found: Explored, design: Design) -> Iterator[Tensor]:
+def outputs_of(found: Explored, design: Design, at_once: int) -> Iterator[Tensor]:
     """Logits of the runs, ``[some runs, nodes, classes]`` at a time.
 
     Args:
         found: the network and the ways through it.
         design: the draws of each run.
+        at_once: runs that are computed together, where that is faster.
     """
     done = 0
     try:
-        for outputs in _batched(found, design) if found.batched and design.sources else ():
+        for outputs in _batched(found, design, at_once) if found.batched and design.sources else ():
             done += len(outputs)
             yield outputs
     except RuntimeError:  # torch.vmap cannot follow every network
@@ -33,10 +28,7 @@ def outputs_of(found: Explored, design: Design) -> Iterator[Tensor]:
     yield from _one_by_one(found, design, range(done, design.runs))
 
 
-def _batched(found: Explored, design: Design) -> Iterator[Tensor]:
-    x = found.network.features.mean
-    numbers = TENSORS_AT_ONCE * found.widest + sum(site.shape.numel() for site in found.sites)
-    at_once = max(1, found.network.question.memory // (numbers * x.element_size()))
+def _batched(found: Explored, design: Design, at_once: int) -> Iterator[Tensor]:
     for start in range(0, design.runs, at_once):
         draws = [design.draw(run) for run in range(start, min(start + at_once, design.runs))]
         yield found.network.at_once(draws, found.sites)
@@ -47,23 +39,34 @@ def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor
         yield found.network.once(design.draw(run))[None]
 
 
-def in_groups(outputs: Iterable[Tensor], group: int, memory: int) -> Iterator[Tensor]:
+def in_groups(outputs: Iterable[Tensor], group: int, together: int) -> Iterator[list[Tensor]]:
     """The same outputs in whole groups of runs, several at a time.
 
     Args:
         outputs: ``[some runs, nodes, classes]`` at a time.
         group: number of runs in a group.
-        memory: bound in bytes on what is held of them.
+        together: number of runs to wait for, in whole groups.
+
+    Yields:
+        Lists for the taker to empty: nothing else holds what is in them.
     """
-    left: list[Tensor] = []
+    held: list[Tensor] = []
     for output in outputs:
-        left.append(output)
-        runs = sum(map(len, left))
-        fitting = memory // (TENSORS_AT_ONCE * output[0].numel() * output.element_size())
-        if runs < max(group, min(RUNS_TOGETHER, fitting)):
-            continue
-        joined = torch.cat(left)
-        yield joined[: runs - runs % group]
-        left = [joined[runs - runs % group :]]
-    if sum(map(len, left)) > 0:
-        yield torch.cat(left)
+        held.append(output)
+        del output  # or it would be held beside the next ones
+        runs = sum(map(len, held))
+        if runs >= together:
+            rest = _cut_off(held, runs % group)
+            yield held
+            held = rest
+    if held:
+        yield held
+
+
+def _cut_off(held: list[Tensor], over: int) -> list[Tensor]:
+    """Take so many runs, fewer than came last, off the end of what is held."""
+    if over == 0:
+        return []
+    last = held.pop()
+    held.append(last[:-over])
+    return [last[-over:]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,8 +13,10 @@ from torch.overrides import TorchFunctionMode
 from varigraph.errors import ModelError
 from varigraph.moments.softmax import passes_logits
 from varigraph.prediction.masks import Site
+from varigraph.prediction.sampled.live import LiveTensors
 
-Masking = Callable[[Site, int], Tensor]
+#: The mask for a place where dropout acts, whole or as blocks of rows, one after the other.
+Masking = Callable[[Site, int], Tensor | Iterator[Tensor]]
 DROPOUT = frozenset({F.dropout, torch.dropout, torch.dropout_})
 SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax,
                      F.log_softmax, torch.log_softmax, Tensor.log_softmax})  # fmt: skip
@@ -59,8 +61,8 @@ class Pass(TorchFunctionMode):
         self.sites.append(site)
         if self._masking is None:
             return x
-        mask = self._masking(site, len(self.sites) - 1).to(x)
-        return x.mul_(mask) if inplace or in_place else x * mask
+        mask = self._masking(site, len(self.sites) - 1)
+        return _masked(x, mask, in_place=inplace or in_place)
 
     def logits(self, out: Any) -> Tensor:
         """What stood before the softmax, if that was the last step; else the answer itself."""
@@ -78,6 +80,17 @@ class Pass(TorchFunctionMode):
                 "the classes must be the last axis: softmax(x, dim=-1)",
             )
         return self._softmax[1]
+
+
+def _masked(x: Tensor, mask: Tensor | Iterator[Tensor], *, in_place: bool) -> Tensor:
+    if isinstance(mask, Tensor):
+        return x.mul_(mask.to(x)) if in_place else x * mask.to(x)
+    out, start = x if in_place else torch.empty_like(x), 0
+    for block in mask:
+        rows = slice(start, start + len(block))
+        torch.mul(x[rows], block.to(x), out=out[rows])
+        start = rows.stop
+    return out
 
 
 def _dropout_arguments(
@@ -103,16 +116,17 @@ class FirstPass(Pass):
 
     Attributes:
         widest: numbers in the largest tensor.
+        peak: bytes of all that was held at once.
         matrices: the network's own matrices that multiplied something of the features' width.
     """
 
     def __init__(
         self, masking: Masking | None, maps: Mapping[int, Tensor], own: Mapping[int, Tensor],
-        width: int,
+        width: int, live: LiveTensors,
     ) -> None:  # fmt: skip
         super().__init__(masking, maps)
-        self.widest, self.matrices = 0, dict[int, tuple[Tensor, bool]]()
-        self._own, self._width = own, width
+        self.widest, self.peak, self.matrices = 0, 0, dict[int, tuple[Tensor, bool]]()
+        self._own, self._width, self._live = own, width, live
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -122,6 +136,7 @@ class FirstPass(Pass):
             if args[1].shape[-1 if transposed else 0] == self._width:
                 self.matrices[id(args[1])] = args[1], transposed
         result = super().__torch_function__(func, types, args, kwargs)
+        self.peak = max(self.peak, self._live.note((args, (kwargs or {}).values()), result))
         if isinstance(result, Tensor):
             self.widest = max(self.widest, result.numel())
         return result

@@ -45,6 +45,11 @@ class Prefix:
     _running: Pass | None = None
     _coins_met: bool = False
 
+    @property
+    def bytes(self) -> int:
+        """Memory of what is kept."""
+        return sum(kept.result.nbytes for kept in self._kept.values())
+
     def begin(self, draw: Draw | None, running: Pass) -> None:
         """Start a run.
 
@@ -54,6 +59,8 @@ class Prefix:
         """
         self._draw, self._running = draw, running
         self._place, self._coins_met = 0, False
+        if draw is not None:  # what is of no use to this run is not held beside its successor
+            self._kept = {place: kept for place, kept in self._kept.items() if self._holds(kept)}
 
     def forget(self) -> None:
         """Start anew."""

@@ -14,6 +14,7 @@ from varigraph.prediction.masks import Site
 from varigraph.prediction.question import Source
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures, worthwhile
+from varigraph.prediction.sampled.live import LiveTensors
 from varigraph.prediction.sampled.messages import summed_messages
 from varigraph.prediction.sampled.network import Network
 from varigraph.prediction.sampled.passes import FirstPass
@@ -21,6 +22,9 @@ from varigraph.prediction.sampled.prefix import Prefix
 
 #: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.
 SHORT = 2**15
+#: Messages of a layer are formed only if they take less than this part of the memory: a layer
+#: may hold several tensors of their size.
+PART_FOR_MESSAGES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +36,8 @@ class Explored:
         sources: those that the data and the model carry, in the order in which they act.
         sites: where dropout acts.
         widest: numbers in the largest tensor of a run.
+        peak: bytes of a run's tensors at its worst moment, with what layers keep between runs.
+        trial_peak: the same for what it took to find out, with the features for that.
         batched: whether many runs at once are faster than one after the other.
     """
 
@@ -39,6 +45,8 @@ class Explored:
     sources: tuple[Source, ...]
     sites: tuple[Site, ...]
     widest: int
+    peak: int
+    trial_peak: int
     batched: bool
 
 
@@ -53,8 +61,8 @@ def explored(network: Network) -> Iterator[Explored]:
     question = network.question
     with ExitStack() as stack:
         # What does not fit in memory message by message has only one way.
-        large = summed_messages(question.model, network.links, above=question.memory)
-        stack.enter_context(large)
+        most = question.room // PART_FOR_MESSAGES
+        stack.enter_context(summed_messages(question.model, network.links, above=most))
         trial = _Trial.of(network)
         sources = _sources(trial)
         network, running = trial.in_small_space()
@@ -65,8 +73,16 @@ def explored(network: Network) -> Iterator[Explored]:
             stack.enter_context(prefix.used_by(network.question.model))
             network = replace(network, prefix=prefix)
         if not batched:
-            trial.use_sparse_products(network, stack)
-        yield Explored(network, sources, tuple(running.sites), running.widest, batched)
+            running = trial.use_sparse_products(network, stack) or running
+        yield Explored(
+            network=network,
+            sources=sources,
+            sites=tuple(running.sites),
+            widest=running.widest,
+            peak=running.peak,
+            trial_peak=trial.first.peak + question.x.mean.nbytes,
+            batched=batched,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +92,20 @@ class _Trial:
     Args:
         network: what was run.
         draw: the coins and masks that were used.
-        x: the features that were used, ``[nodes, features]``.
+        moved: whether the features were others than the graph's.
         first: what was seen on the way.
         logits: what came out, ``[nodes, classes]``.
         random: whether random numbers were drawn that are not dropout's.
+        live: counts what this and further runs hold.
     """
 
     network: Network
     draw: Draw
-    x: Tensor
+    moved: bool
     first: FirstPass
     logits: Tensor
     random: bool
+    live: LiveTensors
 
     @classmethod
     def of(cls, network: Network) -> _Trial:
@@ -95,33 +113,34 @@ class _Trial:
 
         A short cut that is right only near the features would be found out there.
         """
-        question = network.question
         if network.uncertain_links or network.noisy:
             try:
-                return cls._at(network, _far(question.x.mean))
+                return cls._at(network, moved=True)
             except Exception:  # a network may refuse such features and take its own
                 pass
-        return cls._at(network, question.x.mean)
+        return cls._at(network, moved=False)
 
     @classmethod
-    def _at(cls, network: Network, x: Tensor) -> _Trial:
+    def _at(cls, network: Network, *, moved: bool) -> _Trial:
+        mean, live = network.question.x.mean, LiveTensors()
+        x = _far(mean) if moved else mean.clone()
         draw = Draw(
             links=0 if network.uncertain_links else None,
             weights=0 if "weights" in network.question.sources else None,
         )
         seeded = replace(network, own_randomness=True, writes=False)
-        first, copy = _first_pass(network, draw), x.clone()
+        first = _first_pass(network, draw, live)
         seeded.seed(draw)
-        before = _generators(x.device)
-        logits = seeded.once(draw, x=copy, running=first)
+        before, version = _generators(x.device), x._version
+        logits = seeded.once(draw, x=x, running=first)
         random = not torch.equal(before, _generators(x.device))
-        network = replace(network, own_randomness=random, writes=copy._version > 0)
-        return cls(network, draw, x, first, logits, random)
+        network = replace(network, own_randomness=random, writes=x._version > version)
+        return cls(network, draw, moved, first, logits, random, live)
 
     def in_small_space(self) -> tuple[Network, FirstPass]:
         """The network on features in the small space, if it does not notice."""
         full, matrices = self.network.features, self.first.matrices
-        if self.x is full.mean or not isinstance(full, FullFeatures):
+        if not (self.moved and isinstance(full, FullFeatures)):
             return self.network, self.first
         if not worthwhile(matrices, full.mean.shape[-1]):
             return self.network, self.first
@@ -129,7 +148,7 @@ class _Trial:
         running = self.same_by(small)
         return (self.network, self.first) if running is None else (small, running)
 
-    def use_sparse_products(self, network: Network, stack: ExitStack) -> None:
+    def use_sparse_products(self, network: Network, stack: ExitStack) -> FirstPass | None:
         """Have neighbour sums done by sparse products, if they lead to the same answer.
 
         Args:
@@ -138,15 +157,17 @@ class _Trial:
         """
         with ExitStack() as attempt:
             attempt.enter_context(summed_messages(network.question.model, network.links))
-            if self.same_by(network) is not None:
+            running = self.same_by(network)
+            if running is not None:
                 stack.push(attempt.pop_all())
             elif network.prefix is not None:
                 network.prefix.forget()
+            return running
 
     def same_by(self, network: Network) -> FirstPass | None:
         """What is seen on another way, if it leads to the same answer; else None."""
-        features, running = network.features, _first_pass(network, self.draw)
-        x = None if self.x is self.network.features.mean else self.x
+        features, running = network.features, _first_pass(network, self.draw, self.live)
+        x = _far(self.network.question.x.mean) if self.moved else None
         if x is not None and isinstance(features, SmallFeatures):
             x = x @ features.basis
         try:
@@ -161,10 +182,10 @@ class _Trial:
         return running if bool((logits - self.logits).abs().max() <= allowed) else None
 
 
-def _first_pass(network: Network, draw: Draw) -> FirstPass:
+def _first_pass(network: Network, draw: Draw, live: LiveTensors) -> FirstPass:
     model, maps = network.question.model, network.features.maps
     own = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return FirstPass(network.masking(draw), maps, own, network.question.x.mean.shape[-1])
+    return FirstPass(network.masking(draw), maps, own, network.question.x.mean.shape[-1], live)
 
 
 def _sources(trial: _Trial) -> tuple[Source, ...]:

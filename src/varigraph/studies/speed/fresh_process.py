@@ -7,6 +7,8 @@ from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+import torch
+
 from varigraph.errors import VarigraphError
 
 T = TypeVar("T")
@@ -29,7 +31,8 @@ def in_fresh_process(work: Callable[..., T], *arguments: Any) -> T:
     Raises:
         ProcessDiedError: the process ended without an answer.
     """
-    forks = "forkserver" in get_all_start_methods()
+    # A process that knows its GPU cannot be forked.
+    forks = "forkserver" in get_all_start_methods() and not torch.cuda.is_available()
     context: Any = get_context("forkserver" if forks else "spawn")
     if forks:
         context.set_forkserver_preload([work.__module__])

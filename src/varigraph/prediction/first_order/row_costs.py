@@ -1,0 +1,172 @@
+"""How many bytes the responses of each output node need at the worst moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+import torch
+from torch import Tensor
+
+from varigraph.moments.affine import Affine
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Drop, Entry, Operator, Sum, Tape
+from varigraph.prediction.first_order.coin_responses import CoinSum
+from varigraph.prediction.first_order.responses import leaves, way_back
+
+#: Bytes of a pair beside its cotangents: row, column, key.
+PAIR = 24
+#: Messages up to this width have the covariance of their noise computed.
+WIDEST = 32
+#: Bytes of a walk while walks are sorted by where they end.
+WALK = 96
+
+
+@dataclass(eq=False)
+class RowCosts:
+    """Bytes for each output node, as if every walk ended at a pair of its own.
+
+    Args:
+        tape: record of the pass.
+        output: the value to start from.
+        until: ids of the values whose cotangents are kept.
+    """
+
+    tape: Tape
+    output: Gaussian
+    until: set[int]
+    _pairs: dict[int, Tensor] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def way(self) -> list[tuple[Entry, list[tuple[Gaussian, Operator]]]]:
+        """The values on the way back."""
+        return list(way_back(self.tape, self.output, until=self.until))
+
+    @cached_property
+    def boundary(self) -> list[Affine]:
+        """Where the way leaves what is linear in the features."""
+        steps = [(entry, parent) for entry, parents in self.way for parent, _ in parents]
+        first = [self.output] if isinstance(self.output, Affine) else []
+        found = first + [parent for entry, parent in steps if leaves(entry, parent)]
+        return [value for value in found if isinstance(value, Affine)]
+
+    @property
+    def largest_rank(self) -> int:
+        """Columns of the noise's root if none is left out."""
+        return sum(leaf.mean.shape[1] * len(leaf.terms) for leaf in self.boundary)
+
+    def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]
+        """Number of walks from each output node to a value, times what each node has ahead."""
+        start = ahead if ahead is not None else _ones(len(value))
+        counts: dict[int, Tensor] = {id(value): start}
+        for entry, parents in reversed(self.way):
+            ways = [
+                _one_sum(operator.expected, counts[id(parent)])
+                if isinstance(operator, Sum)
+                else counts[id(parent)]
+                for parent, operator in parents
+                if id(parent) in counts
+            ]
+            if ways:
+                counts[id(entry.value)] = torch.stack(ways).sum(0)
+        return counts.get(id(self.output), torch.zeros(len(self.output), dtype=torch.float64))
+
+    def pairs(self, value: Gaussian) -> Tensor:  # [nodes]
+        """Largest number of pairs of each output node with a value."""
+        if id(value) not in self._pairs:
+            self._pairs[id(value)] = self.walks(value).clamp_max(len(value))
+        return self._pairs[id(value)]
+
+    def steps(self, value: Gaussian, matrix: Sparse) -> Tensor:  # [nodes]
+        """Number of walks that go on from a value through a sum."""
+        ahead = _one_sum(matrix, _ones(matrix.shape[1]))
+        return self.walks(value, ahead).clamp_max(len(matrix.values))
+
+    def cotangents(self, value: Gaussian, width: int | None = None) -> Tensor:  # [nodes]
+        """Bytes of the cotangents of a value, or of so many numbers in its place."""
+        mean = self.output.mean
+        width = value.mean.shape[1] if width is None else width
+        return self.pairs(value) * (mean.shape[1] * width * mean.element_size() + PAIR)
+
+    @cached_property
+    def walking(self) -> tuple[Tensor, Tensor]:  # [nodes], [nodes]
+        """Bytes while a tape is walked back, at the worst moment and at the end."""
+        held: dict[object, Tensor] = {id(self.output): self.cotangents(self.output)}
+        worst = torch.zeros(len(self.output), dtype=torch.float64)
+        for entry, parents in self.way:
+            own = self.cotangents(entry.value)
+            for parent, operator in parents:
+                moved = self.cotangents(parent)
+                work = moved + own
+                if isinstance(operator, Sum):
+                    work = work + WALK * self.steps(entry.value, operator.expected)
+                worst = torch.maximum(worst, _sum(held.values()) + moved + work)
+                held[id(parent)] = moved
+                if leaves(entry, parent):
+                    held[len(held), "boundary"] = moved
+            held[id(entry.value), "pattern"] = PAIR * self.pairs(entry.value)
+            if id(entry.value) not in self.until:
+                del held[id(entry.value)]
+        return worst, _sum(held.values())
+
+    def from_masks(self, drops: Sequence[Drop]) -> Tensor:  # [nodes]
+        """Bytes for the covariance that dropout causes."""
+        values = [drop.value for drop in drops]
+        return _largest(self._products(value, value.mean.shape[1]) for value in values)
+
+    def from_coins(self, sums: Sequence[CoinSum]) -> Tensor:  # [nodes]
+        """Bytes for the response to every coin, and for the noise that coins remove."""
+        classes, item = self.output.mean.shape[1], self.output.mean.element_size()
+        kept, work = [torch.zeros(())], [torch.zeros(())]
+        for coin_sum in sums:
+            width = coin_sum.messages.mean.shape[1]
+            walks = self.steps(coin_sum.entry.value, coin_sum.neighbours.expected)
+            kept.append(walks * (3 * classes * item + 2 * classes**2 * item + WALK))
+            work.append(walks * (classes + 2) * width * item)
+            work.append(self._products(coin_sum.entry.value, width * min(width, WIDEST)))
+        return _largest(work) + torch.stack(torch.broadcast_tensors(*kept)).sum(0)
+
+    def _products(self, value: Gaussian, gathered: int) -> Tensor:
+        """Bytes for the product of cotangents with themselves, numbers of each pair between."""
+        classes, item = self.output.mean.shape[1], self.output.mean.element_size()
+        numbers = 2 * classes * value.mean.shape[1] + classes**2 + gathered
+        return self.pairs(value) * numbers * item
+
+    def from_noise(self, rank: int) -> Tensor:  # [nodes]
+        """Bytes for the response to the noise of the features, and for how that bends."""
+        total = sum((self.cotangents(entry.value) for entry, _ in self.way), torch.zeros(()))
+        for leaf in self.boundary:
+            total = total + (1 + len(leaf.terms)) * self.cotangents(leaf)
+            for path in leaf.terms:
+                total = total + self._spread(
+                    [leaf.noise.sums[number] for number in path], leaf, rank
+                )
+        return total
+
+    def _spread(self, chain: Sequence[Sparse], leaf: Affine, rank: int) -> Tensor:
+        mean, ahead = self.output.mean, _ones(len(leaf))
+        for matrix in reversed(chain):
+            ahead = _one_sum(matrix, ahead)
+        walks = self.walks(leaf, ahead)
+        each = mean.shape[1] * rank * mean.element_size() + PAIR
+        return 3 * each * walks.clamp_max(len(leaf)) + (WALK * walks if chain else 0)
+
+
+def _ones(count: int) -> Tensor:
+    return torch.ones(count, dtype=torch.float64)
+
+
+def _one_sum(matrix: Sparse, ahead: Tensor) -> Tensor:  # [columns] -> [rows]
+    """For each row the sum of what its entries have ahead."""
+    steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
+    return steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
+
+
+def _largest(parts: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.maximum, parts, torch.zeros((), dtype=torch.float64))
+
+
+def _sum(parts: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(parts)).sum(0)

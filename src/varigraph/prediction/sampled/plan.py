@@ -1,0 +1,89 @@
+"""How much memory the runs may take, and what is done with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from varigraph.errors import TooLargeError
+from varigraph.prediction.question import BYTES_PER_LINK
+from varigraph.prediction.sampled.design import Design
+from varigraph.prediction.sampled.moments import batches_of
+from varigraph.prediction.sampled.shortcuts import Explored
+
+#: Tensors of the largest size that a batched run holds at once, rather too many than too few.
+TENSORS_AT_ONCE = 8
+#: Outputs that are summed at a time: few enough to fit a cache, many enough to be worth it.
+RUNS_TOGETHER = 16
+#: Blocks of numbers on their way, and torch's own buffers.
+BUFFERS = 2**24
+MASKS_KEPT = 2
+BYTES_PER_MASK = 4
+#: Masks are kept only where there is so many times the room for them.
+SPARE = 4
+#: The C library leaves gaps between what is used: so large a part of it comes on top, ...
+GAPS = 3
+#: ... as far as tensors are small enough to be put next to each other.
+MOST_GAPS = 2**27
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the memory is used for.
+
+    Args:
+        together: runs whose outputs are held to be summed together.
+        at_once: runs that are computed at once, where that is faster.
+        keeps_masks: whether masks are kept for the run that shares them.
+        tight: whether there is so little to spare that freed memory is better given back.
+    """
+
+    together: int
+    at_once: int
+    keeps_masks: bool
+    tight: bool = False
+
+    @classmethod
+    def of(cls, found: Explored, design: Design, *, output: int, asked: int) -> Plan:
+        """The fastest way within the memory.
+
+        Args:
+            found: what is known about the network.
+            design: which runs there are.
+            output: numbers in the output of a run.
+            asked: numbers in that part of it which is asked for.
+
+        Raises:
+            TooLargeError: there is none.
+        """
+        question, size = found.network.question, found.network.features.mean.element_size()
+        left = question.memory - _least(found, design, size * output, size * asked)
+        if left < 0:
+            need = math.ceil((question.memory - left) / 2**20)
+            raise TooLargeError(
+                f"{design.runs} runs on {len(question.x.mean):,} nodes need {need} MiB, more than "
+                f"the memory of {question.memory // 2**20} MiB",
+                f'memory="{need}MiB", or more; fewer samples= or nodes= need less',
+            )
+        masks = sum(site.shape.numel() for site in found.sites)
+        kept = MASKS_KEPT * BYTES_PER_MASK * masks
+        keeps_masks = SPARE * kept <= left
+        left -= kept if keeps_masks else 0
+        groups = min(RUNS_TOGETHER, left // (size * output)) // design.group
+        together = max(1, groups) * design.group
+        at_once = max(1, left // (size * (TENSORS_AT_ONCE * found.widest + masks)))
+        return cls(together, at_once, keeps_masks, tight=2 * left < question.memory)
+
+
+def _least(found: Explored, design: Design, output: int, asked: int) -> int:
+    """Bytes that one run after the other takes, with all that is held between them."""
+    network, question = found.network, found.network.question
+    batches = batches_of(design, asked // network.features.mean.element_size())
+    several = len(design.sources) > 1
+    sums = (2 + len(design.pairs)) + (2 + several)
+    held = (sums * batches + 2) * asked + design.group * output
+    drawn = network.features.bytes if "features" in design.sources else 0
+    drawn += network.features.mean.nbytes if network.writes else 0
+    links = BYTES_PER_LINK * question.edges if network.links is not None else 0
+    most = max(found.peak + held + drawn + links, found.trial_peak)
+    return BUFFERS + most + min(most // GAPS, MOST_GAPS)
