@@ -91,7 +91,7 @@ def test_it_is_shown_as_a_table_with_a_verdict(networks, graph_file):
 
 
 def test_memory_that_is_too_small_is_told(networks, graph_file):
-    done = check(f"{networks}:Net", graph_file, "--memory", "100", "--json")
+    done = check(f"{networks}:Net", graph_file, "--memory", "20MiB", "--json")
     found = json.loads(done.stdout)
     assert done.exit_code == 1
     assert found["covered"]

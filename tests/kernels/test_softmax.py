@@ -84,3 +84,16 @@ def test_logits_that_spread_so_far_that_exponents_would_overflow():
     np.testing.assert_allclose(m, expected[0], atol=1e-4)
     np.testing.assert_allclose(v, expected[1], atol=1e-4)
     assert np.isfinite(m).all()
+
+
+def test_masks_may_lie_side_by_side_in_memory():
+    draw = np.random.default_rng(5)
+    points, few = (draw.standard_normal((4, 9, 3)).astype(np.float32) for _ in range(2))
+    mean, var = drawn_logits(4 * 20, 3, 2.0, seed=5)
+    stacked = [torch.from_numpy(value.reshape(20, 4, 3)).transpose(0, 1) for value in (mean, var)]
+    points, few = torch.from_numpy(points), torch.from_numpy(few[0])
+    found = softmax_moments(*stacked, points, few, small=SMALL, medium=MEDIUM)
+    copies = [value.contiguous() for value in stacked]
+    expected = softmax_moments(*copies, points, few, small=SMALL, medium=MEDIUM)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)

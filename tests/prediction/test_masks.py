@@ -4,7 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from varigraph.prediction.masks import Site, draw_masks, drawn_ahead
+from varigraph.prediction.masks import Site, draw_masks
 
 FAILURE_RATE = 1e-6
 SITE = Site(torch.Size([40, 25]), 0.3)
@@ -47,16 +47,6 @@ def test_neighbouring_numbers_are_independent():
 def test_rates_at_the_ends(rate, value):
     masks = draw_masks(Site(torch.Size([5]), rate), 0, range(3), seed=0)
     assert masks.unique().tolist() == [value]
-
-
-def test_masks_drawn_ahead_are_those_of_their_batch():
-    sites = [SITE, Site(torch.Size([7]), 0.5), Site(torch.Size([3, 2]), 0.1)]
-    batches = [range(2, 5), range(5, 8), range(8, 9)]
-    ahead = list(drawn_ahead(sites, batches, seed=4))
-    assert len(ahead) == len(batches)
-    for samples, together in zip(batches, ahead, strict=True):
-        one_by_one = [draw_masks(site, p, samples, seed=4) for p, site in enumerate(sites)]
-        assert all(map(torch.equal, together, one_by_one))
 
 
 @pytest.mark.parametrize("width", [(25,), (3,), ()])

@@ -35,13 +35,14 @@ def softmax_moments(
         medium: up to this one the few points.
     """
     masks, nodes, classes = mean.shape
+    mean, var = mean.contiguous(), var.contiguous()
     reach = max(float(points.abs().max()), float(few.abs().max()))
     points, few = points.to(mean), few.to(mean)
     out = torch.empty_like(mean), torch.empty_like(mean)
     width = max(triton.next_power_of_2(classes), 2)
     together = max(NUMBERS // width, 1)
     _moments[triton.cdiv(nodes, together), masks](
-        mean.contiguous(), var.contiguous(), points.contiguous(), few.contiguous(), *out,
+        mean, var, points.contiguous(), few.contiguous(), *out,
         nodes, classes, small, medium, reach, 1,
         POINTS=points.shape[1], FEW=len(few), CLASSES=width, NODES=together, num_warps=1,
     )  # fmt: skip

@@ -51,11 +51,11 @@ def joined(
     x: Gaussian, other: Gaussian, *, alpha: float = 1, shared: Tensor | None = None
 ) -> Gaussian:
     r"""Moments of :math:`x + \alpha y`, given, where known, their covariance."""
-    mean = x.mean + other.mean if alpha == 1 else x.mean + alpha * other.mean
+    mean = torch.add(x.mean, other.mean, alpha=alpha)
     if isinstance(x, Affine) and isinstance(other, Affine) and x.mean.shape == other.mean.shape:
         out: Gaussian = x.plus(other, alpha, mean)
     else:
-        var = x.var + alpha**2 * other.var
+        var = torch.add(x.var, other.var, alpha=alpha**2)
         var = var if shared is None else (var + 2 * alpha * shared).clamp_min(0)
         out = Gaussian(mean, var.expand_as(mean))
     one = mean.new_ones(())

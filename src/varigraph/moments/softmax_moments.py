@@ -88,14 +88,27 @@ def _some_nodes(logits: Gaussian, rows: slice) -> Gaussian:
 
 
 def _in_tiers(logits: Gaussian, few: Tensor, points: Tensor, medium: float) -> Gaussian:
-    """By derivatives, and by as many points as each node needs where it does."""
-    found = _by_derivatives(logits)
+    """By derivatives, or by as many points as each node needs."""
     largest = logits.var.amax(-1)  # [masks, nodes]
     everywhere = few.expand(len(points), -1, -1)
-    for above, up_to, some in (SMALL, medium, everywhere), (medium, float("inf"), points):
+    tiers = (SMALL, medium, everywhere), (medium, float("inf"), points)
+    for above, up_to, some in tiers:
+        if len(logits.mean) == 1 and bool(((largest > above) & (largest <= up_to)).all()):
+            return _all_by_points(logits, some[0].to(logits.mean))
+    found = _by_derivatives(logits)
+    for above, up_to, some in tiers:
         chosen = (largest > above) & (largest <= up_to)
         for mask in chosen.any(1).nonzero().flatten().tolist():
             _fill(found, logits, some[mask].to(logits.mean), mask, chosen[mask])
+    return found
+
+
+def _all_by_points(logits: Gaussian, points: Tensor) -> Gaussian:
+    """All nodes under a single mask."""
+    found = Gaussian(torch.empty_like(logits.mean), torch.empty_like(logits.var))
+    for block in row_slices(logits.mean.shape[1], points.numel()):
+        at = 0, block
+        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], points)
     return found
 
 
@@ -139,11 +152,15 @@ def _by_points(mean: Tensor, var: Tensor, points: Tensor) -> tuple[Tensor, Tenso
     # Classes first and points last, in memory too: all that follows goes along whole rows.
     centre, std, z = (value.T.contiguous() for value in (mean, var.sqrt(), points))
     centre = (centre - centre.amax(0))[..., None]
+    middle = centre.softmax(0)
     drawn = torch.addcmul(centre, std[..., None], z[:, None])  # [classes, nodes, points]
     softmax_(drawn, spread=std.max() * z.max())
-    middle = drawn.mean(-1)
-    drawn -= middle[..., None]
-    return middle.T, torch.linalg.vecdot(drawn, drawn).T / len(points)
+    # Around the middle nothing cancels, and sums over points are products with a vector.
+    drawn -= middle
+    shares = drawn.new_full((len(points),), 1 / len(points))
+    shift = drawn @ shares
+    var = (drawn.square_() @ shares).addcmul_(shift, shift, value=-1).clamp_min_(0)
+    return (middle[..., 0] + shift).T, var.T
 
 
 def softmax_(logits: Tensor, *, spread: Tensor | None = None) -> Tensor:  # [classes, ...]

@@ -114,13 +114,21 @@ class Sparse:
         return _Moments.apply(self, mean, var)  # type: ignore[no-any-return,no-untyped-call]
 
 
+def _into_empty(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [columns, features]
+    """``matrix @ x``, without the zeros that torch writes first where MKL does not need them."""
+    if x.device.type != "cpu" or not torch.backends.mkl.is_available():
+        return matrix @ x
+    out = x.new_empty(matrix.shape[0], x.shape[1])
+    return torch.addmm(out, matrix, x, beta=0, out=out)
+
+
 class _Product(torch.autograd.Function):
     """``matrix @ x``. torch has no rule for a batch of right-hand sides: they become columns."""
 
     @staticmethod
     def forward(matrix: Sparse, x: Tensor) -> Tensor:
         if not fused(x, matrix.values):
-            return matrix.csr @ x.contiguous()
+            return _into_empty(matrix.csr, x.contiguous())
         from varigraph.kernels.neighbour_sums import neighbour_sums  # noqa: PLC0415 - needs Triton
 
         return neighbour_sums(matrix.for_kernels, x)

@@ -11,7 +11,7 @@ from varigraph.prediction.answer import answer
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
-from varigraph.prediction.masked import masked_outputs, prepared_passes
+from varigraph.prediction.masked import over_masks, prepared_passes
 from varigraph.prediction.mixture import Mixture
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question
@@ -83,14 +83,17 @@ def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
         out = passes.without_masks()
         check_output(out, question.task)
         rows = check_nodes(question.nodes, len(out))
-        for outputs, masks in masked_outputs(passes, out, question):
+        count = question.samples if passes.sites else 1
+
+        def mixed(outputs: Gaussian, masks: slice) -> tuple[Mixture, Mixture]:
             picked = outputs if rows is None else outputs[:, rows]
-            count = question.samples if passes.sites else 1
-            answer = Mixture.of(_answer(picked, question, count, masks))
+            return Mixture.of(picked), Mixture.of(_answer(picked, question, count, masks))
+
+        for logit, answer in over_masks(passes, out, question, mixed):
             if logits is None or answers is None:
-                logits, answers = Mixture.of(picked).owned(), answer.owned()
+                logits, answers = logit.owned(), answer.owned()
             else:
-                logits += Mixture.of(picked)
+                logits += logit
                 answers += answer
         assert logits is not None  # there is a pass without masks at least
         assert answers is not None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.injection import injected, refuse_second_dropout
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
+from varigraph.prediction.side_by_side import side_by_side
+
+Finished = TypeVar("Finished")
 
 NO_DROPOUT = (
     "the network has no dropout, so its weights are taken as certain and the epistemic variance "
@@ -34,26 +38,35 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
         yield Passes(question)
 
 
-def masked_outputs(
-    passes: Passes, plain: Gaussian, question: Question
-) -> Iterator[tuple[Gaussian, slice]]:
-    """Outputs ``[masks, nodes, classes]`` under batches of masks, and which masks those are.
+def over_masks(
+    passes: Passes,
+    plain: Gaussian,
+    question: Question,
+    finish: Callable[[Gaussian, slice], Finished],
+) -> Iterator[Finished]:
+    """What is made of the outputs ``[masks, nodes, classes]`` under one batch of masks each.
 
     Args:
         passes: which have been run without masks already.
         plain: what that gave.
         question: how many masks, under which seed, in how much memory.
+        finish: makes it, of the outputs and the numbers of their masks.
     """
     if question.samples == 0 or not passes.sites:
         if question.samples > 0:
             warnings.warn(NO_DROPOUT, stacklevel=7)
-        yield Gaussian(plain.mean[None], plain.var[None]), slice(0, 1)
+        yield finish(Gaussian(plain.mean[None], plain.var[None]), slice(0, 1))
         return
-    total, batch = question.samples, passes.masks_at_once()
+    total, (workers, batch) = question.samples, passes.masks_at_once()
     batches = [range(first, min(first + batch, total)) for first in range(0, total, batch)]
-    for chosen, outputs in zip(batches, passes.with_masks(batches), strict=True):
-        yield outputs, slice(chosen.start, chosen.stop)
-        question.progress(chosen.stop, total)
+
+    def work(samples: range) -> Finished:
+        return finish(passes.with_masks(samples), slice(samples.start, samples.stop))
+
+    results = side_by_side(work, batches, workers=workers)
+    for samples, result in zip(batches, results, strict=True):
+        yield result
+        question.progress(samples.stop, total)
 
 
 def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]
@@ -62,7 +75,7 @@ def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, out
     with torch.no_grad(), prepared_passes(alone) as passes:
         plain = passes.without_masks()
         rows = check_nodes(question.nodes, len(plain))
-        means = [out.mean for out, _ in masked_outputs(passes, plain, alone)]
+        means = list(over_masks(passes, plain, alone, lambda outputs, _: outputs.mean))
     found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
     centred = found - found.mean(0)
     return torch.einsum("tni,tnj->nij", centred, centred) / len(found)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -83,10 +82,9 @@ class Masks:
 
 
 def masked(x: Gaussian, mask: Tensor, scale: float) -> Gaussian:
-    """A value under a scaled mask that is known."""
-    # A mask squared is the mask times its scale: one pass over the numbers, not two.
-    none = x.var.new_zeros(())
-    return Gaussian(x.mean * mask, torch.addcmul(none, x.var, mask, value=scale))
+    """A value under a scaled mask, which is used up: its square is the mask times its scale."""
+    mean = x.mean * mask
+    return Gaussian(mean, mask.mul_(x.var).mul_(scale))
 
 
 def dropped(
@@ -167,25 +165,3 @@ def _numpy_masks(
         levels = words.view(np.uint16)[: mask.size]
         np.multiply((levels >= site.dropped).view(np.uint8), np.float32(site.scale), out=mask)
     return torch.from_numpy(masks)
-
-
-def drawn_ahead(
-    sites: Sequence[Site], batches: Sequence[range], *, seed: int, device: torch.device = CPU
-) -> Iterator[list[Tensor]]:
-    """Masks of every site, ``[samples, *shape]`` each, for one batch of samples after the other.
-
-    Sites are drawn side by side, and the next batch while this one is worked with.
-    """
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-
-        def begun(samples: range) -> list[Future[Tensor]]:
-            return [
-                pool.submit(draw_masks, site, place, samples, seed=seed, device=device)
-                for place, site in enumerate(sites)
-            ]
-
-        coming = begun(batches[0])
-        for samples in [*batches[1:], range(0)]:
-            masks = [mask.result() for mask in coming]
-            coming = begun(samples) if samples else []
-            yield masks

@@ -15,7 +15,7 @@ from torch import Tensor
 from varigraph.errors import ModelError, TooLargeError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
-from varigraph.prediction.masks import Drop, Masks, Site, Sites, drawn_ahead, dropped, masked
+from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.question import Question
 
 #: Runs one rule called from the model's own code.
@@ -68,19 +68,19 @@ class Passes:
         self.sites = sites.found
         return out
 
-    def with_masks(self, batches: Sequence[range]) -> Iterator[Gaussian]:
-        """Outputs ``[samples, nodes, classes]`` under the masks of each batch of samples."""
+    def with_masks(self, samples: range) -> Gaussian:
+        """Outputs ``[samples, nodes, classes]`` under the masks of some samples."""
         x, seed = self._x, self.question.seed
-        if self._tall or (x.is_cuda and len(batches[0]) == 1):
-            yield from (self._dropping(samples[0]) for samples in batches)
-            return
-        for drawn in drawn_ahead(self.sites, batches, seed=seed, device=x.device):
-            masks = [mask.to(x.dtype) for mask in drawn]
-            if len(masks[0]) > 1:
-                yield Gaussian(*torch.vmap(self._under)(*masks))
-            else:
-                mean, var = self._under(*(mask[0] for mask in masks))
-                yield Gaussian(mean[None], var[None])
+        if self._tall or (x.is_cuda and len(samples) == 1):
+            return self._dropping(samples[0])
+        masks = [
+            draw_masks(site, place, samples, seed=seed, device=x.device).to(x.dtype)
+            for place, site in enumerate(self.sites)
+        ]
+        if len(samples) > 1:
+            return Gaussian(*torch.vmap(self._under)(*masks))
+        mean, var = self._under(*(mask[0] for mask in masks))
+        return Gaussian(mean[None], var[None])
 
     def _dropping(self, sample: int) -> Gaussian:
         """The same for one sample, whose masks are drawn where they are needed."""
@@ -108,18 +108,20 @@ class Passes:
 
         return self._through(Masks(self.sites, drops), step)
 
-    def masks_at_once(self) -> int:
-        """How many masks to run together: within the memory, and no more than is quick.
+    def masks_at_once(self) -> tuple[int, int]:
+        """How many batches to run side by side, and how many masks in each.
 
-        Together they cost fewer calls; beyond the processor's cache they cost more than that.
+        Within the memory, and no more than is quick: together masks cost fewer calls, but beyond
+        the processor's cache they cost more than that.
         """
         if self._tall:
-            return 1
-        drawn = sum(site.shape.numel() for site in self.sites)  # and as many ahead
-        numbers = 2 * drawn + TENSORS_AT_ONCE * self._widest
-        in_memory = self.question.room // (numbers * self._x.element_size())
-        quick = NUMBERS_AT_ONCE.get(self._x.device.type, 2**20) // max(self._widest, 1)
-        return max(1, min(in_memory, quick))
+            return 1, 1
+        device = self._x.device.type
+        numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
+        fitting = max(1, self.question.room // (numbers * self._x.element_size()))
+        workers = min(torch.get_num_threads(), fitting) if device == "cpu" else 1
+        quick = NUMBERS_AT_ONCE.get(device, 2**20) // max(self._widest, 1)
+        return workers, max(1, min(fitting // workers, quick))
 
     @property
     def _tall(self) -> bool:

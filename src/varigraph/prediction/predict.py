@@ -83,8 +83,9 @@ def predict(
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
             is not what it wants.
         dropout: rate of dropout to inject into a network that has none of its own.
-        memory: bound on the memory for what is computed at once, such as ``"1GiB"``; the graph
-            itself and the answer come on top. Large graphs are worked on in blocks of nodes.
+        memory: bound on all that the prediction adds to the process, the answer included, such as
+            ``"1GiB"``. Large graphs are worked on in blocks of nodes; what cannot fit is refused
+            before the work starts, with the amount that would do.
         progress: called with the steps done and their number: masks, draws or nodes, as the method
             goes.
 
@@ -96,6 +97,7 @@ def predict(
         MissingRuleError: layers of the model have no rule; all of them are named.
         ModelError: model and graph do not fit together.
         OptionError: an option has a value that makes no sense.
+        TooLargeError: the work does not fit in ``memory``.
 
     Example:
         >>> import varigraph as vg

@@ -66,7 +66,7 @@ def measured(kind, memory):
 
 def least(kind):
     """The smallest bound that is accepted, as the refusal itself names it."""
-    memory = 2 * 64 * LINKS + 20 * MIB
+    memory = 2 * 80 * LINKS + 20 * MIB
     with pytest.raises(TooLargeError) as caught:
         vg.predict(network(kind), graph(), method="sampled", samples=8, memory=memory)
     return caught.value.remedy.split('"')[1]

@@ -13,8 +13,6 @@ from varigraph.prediction.question import Source
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.figures import FEWEST_BATCHES, Estimate, Figures
 
-__all__ = ["Estimate", "SampledMoments", "batches_of"]
-
 #: Runs are summed in so many batches; the spread between those is the standard error, to 13 %.
 BATCHES = 32
 #: Numbers that the sums may take; very large graphs have fewer batches.

@@ -153,7 +153,8 @@ class Network:
 
     def _mask(self, site: Site, place: int, sample: int) -> Tensor:
         def draw(sample: int) -> Tensor:
-            return draw_masks(site, place, range(sample, sample + 1), seed=self.question.seed)[0]
+            one = range(sample, sample + 1)
+            return draw_masks(site, place, one, seed=self.question.seed, device=self._device)[0]
 
         if not self.keeps_masks:
             return draw(sample)
@@ -164,7 +165,14 @@ class Network:
         step = -(-LARGE * count // site.shape.numel() // STEP) * STEP
         for start in range(0, count, step):
             rows = slice(start, min(start + step, count))
-            yield draw_masks(site, place, samples, seed=self.question.seed, rows=rows)[0]
+            drawn = draw_masks(
+                site, place, samples, seed=self.question.seed, rows=rows, device=self._device
+            )
+            yield drawn[0]
+
+    @property
+    def _device(self) -> torch.device:
+        return self.question.x.mean.device
 
     def _known(self, what: str, place: int, sample: int, draw: Callable[[int], Tensor]) -> Tensor:
         """A draw, made once for all runs of a group."""
