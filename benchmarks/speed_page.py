@@ -36,7 +36,7 @@ Times, memory and fidelity next to what one would do without this library, from
 
 
 def page(runs: list[Record]) -> str:
-    first = Speed.of(runs[0]["tables"][0])
+    first = next(Speed.of(run["tables"][0]) for run in runs if run.get("tables"))
     parts = [HEAD.format(epochs=first.epochs, repeats=first.repeats)]
     parts.append("".join(f"- {line}\n" for line in LEGEND))
     for run in runs:
@@ -145,9 +145,82 @@ def _bounds(rows: list[Record]) -> str:
     )
 
 
+def _large(rows: list[Record]) -> str:
+    plain = {row["nodes"]: row for row in rows if row["name"] == PLAIN}
+
+    def cells(row: Record) -> tuple[str, ...]:
+        one = plain.get(row["nodes"], {})
+        time, memory = (
+            digits(row[key] / one[key]) if row[key] and one.get(key) else "–"
+            for key in ("seconds", "memory")
+        )
+        sizes = f"{row['nodes']:,} nodes, {row['links']:,} links"
+        ours = row["name"].startswith("vg")
+        bound = row["bound"] if ours else "–"
+        return (
+            sizes,
+            row["name"],
+            digits(row["seconds"]),
+            time,
+            size(row["memory"]),
+            memory,
+            bound,
+        )
+
+    header = ("graph", "what", "seconds", "× plain", "memory", "of plain's", "memory=")
+    notes = tuple(f"{r['name']}: {r['problem']}." for r in rows if r["problem"])
+    masks = max(row["masks"] for row in rows)
+    table = markdown(TextTable("Large graphs", header, tuple(map(cells, rows)), 2, notes))
+    return (
+        f"{table}\nPower-law graphs, the second of the size of ogbn-products: 100 features, "
+        "GraphSAGE with 256 hidden units and 47 classes, dropout 0.5, noise of variance 0.1, "
+        f"T = {masks}; the first with 128 features, 128 hidden units and 40 classes.\n"
+    )
+
+
+def _agreement(rows: list[Record]) -> str:
+    body = tuple(
+        (r["data"], r["name"], f"{r['logits']:.1e}", f"{r['logits_var']:.1e}")
+        for r in rows
+        if r.get("logits") is not None
+    )
+    header = ("data", "what", "mean", "variance")
+    table = markdown(TextTable("The processor and the GPU", header, body, words=2))
+    return (
+        f"{table}\nLargest difference of the logits' means and variances, relative to their mean "
+        "size.\n"
+    )
+
+
+def _kernels(rows: list[Record]) -> str:
+    (copy, *measured) = rows
+
+    def cells(row: Record) -> tuple[str, ...]:
+        times = (digits(row.get(key)) for key in ("ours", "torch", "compiled"))
+        shares = (digits(row.get(key)) for key in ("share", "torch_share"))
+        difference = row.get("difference")
+        return (row["what"], *times, *shares, "–" if difference is None else f"{difference:.0e}")
+
+    header = ("what", "ms", "torch, ms", "compiled, ms", "share", "torch, share", "difference")
+    table = markdown(TextTable("Kernels", header, tuple(map(cells, measured)), words=1))
+    return (
+        f"{table}\nOn the graph of products' size. share: bytes of one gathered row per link, over "
+        f"the time, of the {copy['bandwidth']:,.0f} GB/s of a copy; packing means and variances "
+        "side by side is in the time, not in the share. compiled: the same in plain torch, by "
+        "torch.compile. difference: largest, relative to the mean size.\n"
+    )
+
+
 def _bytes(amount: str) -> int:
     number, unit = amount[:-3], amount[-3:]
     return int(number) * {"MiB": 2**20, "GiB": 2**30}[unit]
 
 
-TEXTS = {"growth": _growth, "threads": _threads, "bounds": _bounds}
+TEXTS = {
+    "growth": _growth,
+    "large": _large,
+    "kernels": _kernels,
+    "agreement": _agreement,
+    "threads": _threads,
+    "bounds": _bounds,
+}

@@ -123,4 +123,5 @@ def _by_points(
             first += away
             second += away * away
     first = first / (2 * POINTS)
-    return p + first, tl.maximum(second / (2 * POINTS) - first * first, 0.0)
+    var = second / (2 * POINTS) - first * first
+    return tl.maximum(p + first, 0.0), tl.maximum(var, 0.0)

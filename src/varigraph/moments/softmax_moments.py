@@ -150,17 +150,17 @@ def _by_derivatives(logits: Gaussian) -> Gaussian:
 def _by_points(mean: Tensor, var: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and variance of the softmax over points, ``[nodes, classes]`` each."""
     # Classes first and points last, in memory too: all that follows goes along whole rows.
-    centre, std, z = (value.T.contiguous() for value in (mean, var.sqrt(), points))
-    centre = (centre - centre.amax(0))[..., None]
-    middle = centre.softmax(0)
-    drawn = torch.addcmul(centre, std[..., None], z[:, None])  # [classes, nodes, points]
+    centre, std, z = mean.T - mean.amax(1), var.T.sqrt(), points.T
+    middle = centre.softmax(0)[..., None]
+    lines = torch.stack([torch.ones_like(z), z], 1)  # [classes, 2, points]
+    drawn = torch.stack([centre, std], -1) @ lines  # [classes, nodes, points]
     softmax_(drawn, spread=std.max() * z.max())
     # Around the middle nothing cancels, and sums over points are products with a vector.
     drawn -= middle
     shares = drawn.new_full((len(points),), 1 / len(points))
     shift = drawn @ shares
     var = (drawn.square_() @ shares).addcmul_(shift, shift, value=-1).clamp_min_(0)
-    return (middle[..., 0] + shift).T, var.T
+    return (middle[..., 0] + shift).clamp_min_(0).T, var.T
 
 
 def softmax_(logits: Tensor, *, spread: Tensor | None = None) -> Tensor:  # [classes, ...]
@@ -174,7 +174,7 @@ def softmax_(logits: Tensor, *, spread: Tensor | None = None) -> Tensor:  # [cla
     if spread is None or float(spread) > LARGEST_EXPONENT:
         logits -= logits.amax(0)
     logits.exp_()
-    logits /= logits.sum(0)
+    logits *= logits.sum(0).reciprocal_()
     return logits
 
 
