@@ -12,6 +12,7 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
+from varigraph.prediction.heap import without_gaps
 from varigraph.prediction.injection import injected, refuse_second_dropout
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
@@ -35,7 +36,10 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
             own.without_masks()
             refuse_second_dropout(question.dropout, own.sites)
             stack.enter_context(injected(question.model, question.dropout))
-        yield Passes(question)
+        passes = Passes(question)
+        if passes.tall:
+            stack.enter_context(without_gaps())
+        yield passes
 
 
 def over_masks(

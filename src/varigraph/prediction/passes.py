@@ -24,8 +24,8 @@ Step = Callable[[Callable[[], Any]], Any]
 #: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
 TENSORS_AT_ONCE = 12
 #: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
-#: three each, those without masks and those under the last.
-TENSORS_OF_ANSWER = 14
+#: three each, those without masks, those under the last, and what is on its way between them.
+TENSORS_OF_ANSWER = 18
 #: Numbers per node in a layer, as long as no layer has been seen.
 USUAL_WIDTH = 256
 #: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
@@ -71,7 +71,7 @@ class Passes:
     def with_masks(self, samples: range) -> Gaussian:
         """Outputs ``[samples, nodes, classes]`` under the masks of some samples."""
         x, seed = self._x, self.question.seed
-        if self._tall or (x.is_cuda and len(samples) == 1):
+        if self.tall or (x.is_cuda and len(samples) == 1):
             return self._dropping(samples[0])
         masks = [
             draw_masks(site, place, samples, seed=seed, device=x.device).to(x.dtype)
@@ -114,7 +114,7 @@ class Passes:
         Within the memory, and no more than is quick: together masks cost fewer calls, but beyond
         the processor's cache they cost more than that.
         """
-        if self._tall:
+        if self.tall:
             return 1, 1
         device = self._x.device.type
         numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
@@ -124,7 +124,7 @@ class Passes:
         return workers, max(1, min(fitting // workers, quick))
 
     @property
-    def _tall(self) -> bool:
+    def tall(self) -> bool:
         """Whether the graph is worked on in blocks of nodes."""
         return len(self._x) > self._rows_at_once(self.question.room)
 
@@ -135,7 +135,7 @@ class Passes:
     @cached_property
     def _features(self) -> Gaussian:
         x, room = self.question.x, self.question.room
-        if not self._tall:
+        if not self.tall:
             return x
         # A third of the memory for values that are needed twice; blocks may turn out to be wide.
         return ByRows.of(x, self._rows_at_once(room // 16), room=room // 3)

@@ -11,7 +11,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import OptionError, TooLargeError
-from varigraph.prediction.sampled.heap import give_back
+from varigraph.prediction.heap import give_back
 from varigraph.prediction.sampled.live import LiveTensors
 from varigraph.prediction.sampled.plan import Plan
 

@@ -13,13 +13,13 @@ from torch import Tensor
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction.checks import check_nodes, check_output
+from varigraph.prediction.heap import without_gaps
 from varigraph.prediction.injection import injected, refuse_second_dropout
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, Source
 from varigraph.prediction.sampled.answer import answered
 from varigraph.prediction.sampled.design import Design, Draw
 from varigraph.prediction.sampled.figures import FEWEST_BATCHES
-from varigraph.prediction.sampled.heap import without_gaps
 from varigraph.prediction.sampled.moments import SampledMoments
 from varigraph.prediction.sampled.network import opened
 from varigraph.prediction.sampled.outputs import in_groups, outputs_of

@@ -14,13 +14,13 @@ from torch import Tensor, nn
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.conversion import is_normalisation
 from varigraph.moments.messages import scaled_messages
+from varigraph.prediction.heap import give_back
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.caches import sound_caches
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.draws import torch_seed
 from varigraph.prediction.sampled.features import Features, FullFeatures
-from varigraph.prediction.sampled.heap import give_back
 from varigraph.prediction.sampled.links import DrawnLinks
 from varigraph.prediction.sampled.passes import Masking, Pass
 from varigraph.prediction.sampled.prefix import Prefix
