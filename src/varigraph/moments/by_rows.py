@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from torch import Tensor
 
+from varigraph.errors import TooLargeError
 from varigraph.moments.gaussian import Gaussian
 
 #: Blocks start at multiples of this, where random numbers can be drawn from any place on.
@@ -30,6 +32,7 @@ class ByRows(Gaussian):
         nodes: number of rows.
         step: number of rows in a block.
         room: bytes up to which a value that is needed twice is kept whole.
+        limit: bytes up to which a value that must be whole may be.
         whole: the value, where it is known already.
     """
 
@@ -37,20 +40,30 @@ class ByRows(Gaussian):
     nodes: int
     step: int
     room: int
+    limit: float
     whole: Gaussian | None
     like: Tensor
 
     def __init__(
-        self, make: Make, nodes: int, step: int, room: int, *, whole: Gaussian | None = None
+        self,
+        make: Make,
+        nodes: int,
+        step: int,
+        room: int,
+        *,
+        limit: float = math.inf,
+        whole: Gaussian | None = None,
     ) -> None:
         like = make(slice(0, 1)).mean
         step = max(ALIGNED, step // ALIGNED * ALIGNED)
-        self.__dict__.update(make=make, nodes=nodes, step=step, room=room, whole=whole, like=like)
+        given = {"make": make, "nodes": nodes, "step": step, "room": room, "limit": limit}
+        self.__dict__.update(given, whole=whole, like=like)
 
     @classmethod
-    def of(cls, value: Gaussian, step: int, room: int) -> ByRows:
+    def of(cls, value: Gaussian, step: int, room: int, *, limit: float = math.inf) -> ByRows:
         """A value that is known, to be worked on in blocks."""
-        return cls(lambda rows: some_rows(value, rows), len(value), step, room, whole=value)
+        make = partial(some_rows, value)
+        return cls(make, len(value), step, room, limit=limit, whole=value)
 
     def _tensor(self) -> Tensor:
         return self.like.expand(self.nodes, *self.like.shape[1:])
@@ -59,6 +72,7 @@ class ByRows(Gaussian):
     def known(self) -> Gaussian:
         """The value itself: computed once, block by block."""
         if self.whole is None:
+            self._refuse_beyond_limit()
             mean, var = (self.like.new_empty(self._tensor().shape) for _ in range(2))
             for first in range(0, self.nodes, self.step):
                 rows = slice(first, min(first + self.step, self.nodes))
@@ -70,8 +84,21 @@ class ByRows(Gaussian):
 
     def settle(self) -> None:
         """Compute the value once and keep it, where there is room: it will be needed twice."""
-        if 2 * self._tensor().numel() * self.like.element_size() <= self.room:
+        if self._bytes <= self.room:
             self.known  # noqa: B018 - computing it is what is wanted
+
+    @property
+    def _bytes(self) -> int:
+        return 2 * self._tensor().numel() * self.like.element_size()
+
+    def _refuse_beyond_limit(self) -> None:
+        if self._bytes > self.limit:
+            need, width = math.ceil(self._bytes / 2**20), self.like.shape[1:].numel()
+            raise TooLargeError(
+                f"a sum over neighbours reads {width} numbers of {self.nodes:,} nodes, {need:,} "
+                f"MiB, and the memory leaves {self.limit / 2**20:,.0f} MiB for that",
+                "give more memory=",
+            )
 
     @property
     def mean(self) -> Tensor:
@@ -89,7 +116,7 @@ class ByRows(Gaussian):
 
     def then(self, make: Make) -> ByRows:
         """A value with the same nodes, of which ``make`` computes some."""
-        return ByRows(make, self.nodes, self.step, self.room)
+        return ByRows(make, self.nodes, self.step, self.room, limit=self.limit)
 
 
 def some_rows(value: Gaussian, rows: slice) -> Gaussian:

@@ -26,6 +26,8 @@ TENSORS_AT_ONCE = 12
 #: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
 #: three each, those without masks, those under the last, and what is on its way between them.
 TENSORS_OF_ANSWER = 18
+#: Values that sums read whole, and what else is held with them, fit so many times.
+WHOLE_VALUES = 3
 #: Numbers per node in a layer, as long as no layer has been seen.
 USUAL_WIDTH = 256
 #: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
@@ -138,7 +140,8 @@ class Passes:
         if not self.tall:
             return x
         # A third of the memory for values that are needed twice; blocks may turn out to be wide.
-        return ByRows.of(x, self._rows_at_once(room // 16), room=room // 3)
+        step = self._rows_at_once(room // 16)
+        return ByRows.of(x, step, room=room // 3, limit=room / WHOLE_VALUES)
 
     @property
     def _x(self) -> Tensor:  # [nodes, features]
