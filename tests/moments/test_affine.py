@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError, TooLargeError
-from varigraph.moments import Gaussian, LinkProbabilities
+from varigraph.moments import LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.neighbours import neighbours_of
 from varigraph.moments.sparse import Sparse
@@ -82,7 +82,8 @@ def start(var):
     """The features themselves, and two adjacency matrices to sum over."""
     kept = [random(NODES, NODES, seed=seed) > 0.3 for seed in (1, 2)]
     dense = [random(NODES, NODES, seed=seed + 2) * k for seed, k in zip((1, 2), kept, strict=True)]
-    x = Affine.features(Gaussian(random(NODES, FEATURES), var.expand(NODES, FEATURES)), MEMORY)
+    noise = InputNoise.of(var.expand(NODES, FEATURES), MEMORY)
+    x = Affine.features(random(NODES, FEATURES), noise)
     jacobian = torch.eye(NODES * FEATURES).double().view(NODES, FEATURES, NODES, FEATURES)
     return Both(x, jacobian, [(links_of(d), d) for d in dense])
 
@@ -206,7 +207,7 @@ def test_walks_there_and_back_count_their_coin_once():
     """The mean of S S differs from the square of the mean of S: a coin times itself is the coin."""
     var = torch.tensor([[0.5], [1.0], [2.0], [0.1]]).double()
     links, weight = uncertain_path(), random(2, 3)
-    x = Affine.features(Gaussian(random(4, 3), var.expand(4, 3)), MEMORY)
+    x = Affine.features(random(4, 3), InputNoise.of(var.expand(4, 3), MEMORY))
     zeros = torch.zeros(4, 3).double()
     hidden = x.summed(links, zeros, zeros).mapped(weight, zeros[:, :2])
     twice = hidden.summed(links, zeros[:, :2], zeros[:, :2])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.moments.overlaps import overlaps
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
@@ -156,17 +156,17 @@ class Affine(Gaussian):
         self.__dict__.update(mean=mean, noise=noise, terms=terms, extra=extra)
 
     @classmethod
-    def features(cls, x: Gaussian, memory: int) -> Affine:
-        """The features themselves."""
-        none = torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean)
-        return cls(x.mean, InputNoise.of(x.var, memory), {(): None}, none)
+    def features(cls, mean: Tensor, noise: InputNoise) -> Affine:
+        """The features themselves, with their noise."""
+        nothing = torch.zeros_like(mean[:1, :1]).expand_as(mean)
+        return cls(mean, noise, {(): None}, nothing)
 
     def mapped(self, weight: Tensor, mean: Tensor) -> Affine:
         """:math:`W y + b`, given its mean."""
         terms: dict[Path, Tensor | None] = {
             path: weight if term is None else weight @ term for path, term in self.terms.items()
         }
-        return Affine(mean, self.noise, terms, _once_where_shared(self.extra, weight))
+        return Affine(mean, self.noise, terms, mapped_variance(self.extra, weight.square()))
 
     def scaled(self, slope: Tensor, mean: Tensor) -> Affine:
         r""":math:`s \circ y + b` for one slope per feature, given its mean."""
@@ -240,10 +240,3 @@ class Affine(Gaussian):
     def var(self) -> Tensor:
         """Variance from all sources."""
         return self.extra if self.noise.silent else self.from_features + self.extra
-
-
-def _once_where_shared(var: Tensor, weight: Tensor) -> Tensor:  # [nodes, n], [m, n] -> [nodes, m]
-    r""":math:`(W \circ W) \sigma^2`, computed once where all nodes have the same."""
-    same = var.stride(0) == 0
-    out = (var[:1] if same else var) @ weight.square().T
-    return out.expand(len(var), -1) if same else out

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from varigraph.errors import GraphError, MissingRuleError
 from varigraph.moments.registry import rule_for_function
@@ -131,3 +132,20 @@ class Gaussian(TensorLike):
 
     def _tensor(self) -> Tensor:
         return self.mean
+
+
+def mapped_variance(var: Tensor, squares: Tensor) -> Tensor:  # [.., features], [outputs, features]
+    r""":math:`(W \circ W) \sigma^2`, computed once where all nodes or all features share it."""
+    if var.dim() == 2 and var.stride(0) == 0:
+        return F.linear(var[:1], squares).expand(len(var), -1)
+    if var.dim() == 2 and var.stride(1) == 0:
+        return var[:, :1] * squares.sum(1)
+    return F.linear(var, squares)
+
+
+def unexpanded(x: Tensor) -> Tensor:  # [nodes, features] -> [nodes or 1, features or 1]
+    """The same numbers, once where they were expanded to all nodes or to all features."""
+    for axis in (0, 1):
+        if x.stride(axis) == 0:
+            x = x.narrow(axis, 0, 1)
+    return x

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import by_node
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.moments.neighbour_sum import NeighbourSum
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
@@ -40,17 +40,8 @@ def _mapped(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian
     if isinstance(x, Affine):
         out: Gaussian = x.mapped(weight, mean)
     else:
-        out = Gaussian(mean, _spread(x.var, weight.square()))
+        out = Gaussian(mean, mapped_variance(x.var, weight.square()))
     return recorded(out, (x, Dense(weight)))
-
-
-def _spread(var: Tensor, squares: Tensor) -> Tensor:  # [.., features], [outputs, features]
-    r""":math:`(W \circ W) \sigma^2`, computed once where all nodes or all features share it."""
-    if var.dim() == 2 and var.stride(0) == 0:
-        return F.linear(var[:1], squares).expand(len(var), -1)
-    if var.dim() == 2 and var.stride(1) == 0:
-        return var[:, :1] * squares.sum(1)
-    return F.linear(var, squares)
 
 
 @by_node

@@ -94,21 +94,15 @@ def _in_tiers(logits: Gaussian, few: Tensor, points: Tensor, medium: float) -> G
     tiers = (SMALL, medium, everywhere), (medium, float("inf"), points)
     for above, up_to, some in tiers:
         if len(logits.mean) == 1 and bool(((largest > above) & (largest <= up_to)).all()):
-            return _all_by_points(logits, some[0].to(logits.mean))
+            found = Gaussian(torch.empty_like(logits.mean), torch.empty_like(logits.var))
+            _fill(found, logits, some[0].to(logits.mean), 0, None)
+            return found
     found = _by_derivatives(logits)
     for above, up_to, some in tiers:
         chosen = (largest > above) & (largest <= up_to)
         for mask in chosen.any(1).nonzero().flatten().tolist():
-            _fill(found, logits, some[mask].to(logits.mean), mask, chosen[mask])
-    return found
-
-
-def _all_by_points(logits: Gaussian, points: Tensor) -> Gaussian:
-    """All nodes under a single mask."""
-    found = Gaussian(torch.empty_like(logits.mean), torch.empty_like(logits.var))
-    for block in row_slices(logits.mean.shape[1], points.numel()):
-        at = 0, block
-        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], points)
+            rows = chosen[mask].nonzero().flatten()
+            _fill(found, logits, some[mask].to(logits.mean), mask, rows)
     return found
 
 
@@ -120,11 +114,13 @@ def _by_kernel(logits: Gaussian, points: Tensor, few: Tensor, medium: float) -> 
     return Gaussian(*softmax_moments(logits.mean, logits.var, half, half_of_few, **tiers))
 
 
-def _fill(found: Gaussian, logits: Gaussian, points: Tensor, mask: int, chosen: Tensor) -> None:
-    """Put in what points say about the chosen nodes under a mask."""
-    rows = chosen.nonzero().flatten()
-    for block in row_slices(len(rows), points.numel()):
-        at = mask, rows[block]
+def _fill(
+    found: Gaussian, logits: Gaussian, points: Tensor, mask: int, rows: Tensor | None
+) -> None:
+    """Put in what points say about some nodes under a mask, or about all."""
+    count = logits.mean.shape[1] if rows is None else len(rows)
+    for block in row_slices(count, points.numel()):
+        at = mask, block if rows is None else rows[block]
         found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], points)
 
 

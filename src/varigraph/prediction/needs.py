@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from varigraph.errors import TooLargeError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.pairs import blocks_within
 from varigraph.moments.tape import Scale, Tape
+from varigraph.prediction.memory import too_large
 from varigraph.prediction.prediction import PARTS
 from varigraph.prediction.question import Question
 
@@ -88,11 +87,8 @@ class Budget:
         memory, room = self.question.memory, self.question.room
         if self.held + need > room:
             need = max(need, enough() if enough else 0)
-            total = math.ceil((self.held + need + memory - room) / 2**20)
-            raise TooLargeError(
-                f"{what} need {total:,} MiB, more than the memory of {memory / 2**20:,.0f} MiB",
-                f'memory="{total}MiB" or more, or method="sampled"',
-            )
+            total = self.held + need + memory - room
+            raise too_large(f"{what} need", total, memory, otherwise=', or method="sampled"')
 
     def blocks(self, rows: Tensor, cost: Tensor) -> Iterator[Tensor]:  # [rows], [rows]
         """Blocks of output nodes whose responses fit in what is left.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,10 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, TooLargeError
+from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
 from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
+from varigraph.prediction.memory import too_large
 from varigraph.prediction.question import Question
 
 #: Runs one rule called from the model's own code.
@@ -153,19 +153,14 @@ class Passes:
             out = answer_of(question.run(StandIn(self._features)))
             if not isinstance(out, ByRows):
                 return out
-            refuse_beyond(TENSORS_OF_ANSWER * out.numel() * self._x.element_size(), question)
+            need = TENSORS_OF_ANSWER * out.numel() * self._x.element_size()
+            if need > question.room:
+                what, links = (
+                    f"the answer for {len(self._x):,} nodes needs",
+                    question.memory - question.room,
+                )
+                raise too_large(what, need + links, question.memory)
             return out.known
-
-
-def refuse_beyond(need: int, question: Question) -> None:
-    """Raise where an answer needs more memory than there is beside what is made of the links."""
-    if need > question.room:
-        total = math.ceil((need + question.memory - question.room) / 2**20)
-        raise TooLargeError(
-            f"the answer for {len(question.x):,} nodes needs {total:,} MiB, more than the memory "
-            f"of {question.memory / 2**20:,.0f} MiB",
-            f'memory="{total}MiB" or more',
-        )
 
 
 def answer_of(out: Any) -> Gaussian:

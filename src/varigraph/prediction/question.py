@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
+from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.prediction import Task
 
 Source = Literal["features", "links", "weights"]
@@ -76,11 +77,7 @@ class Question:
     @cached_property
     def noisy(self) -> bool:
         """Whether there is noise in the features."""
-        var = self.x.var
-        for axis in (0, 1):
-            if var.stride(axis) == 0:  # expanded: all the same
-                var = var.narrow(axis, 0, 1)
-        return bool(var.any())
+        return bool(unexpanded(self.x.var).any())
 
     @cached_property
     def room(self) -> int:
@@ -101,9 +98,7 @@ class Question:
     @property
     def linear_features(self) -> Affine:
         """The features as values that are linear in their own noise."""
-        x = self.x
-        nothing = torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean)
-        return Affine(x.mean, self._noise, {(): None}, nothing)
+        return Affine.features(self.x.mean, self._noise)
 
     @cached_property
     def _noise(self) -> InputNoise:

@@ -35,7 +35,7 @@ def side_by_side(
         with torch.no_grad():  # which belongs to a thread
             return work(task)
 
-    with _one_thread_each(), ThreadPoolExecutor(workers) as pool:
+    with one_thread_each(), ThreadPoolExecutor(workers) as pool:
         coming: deque[Future[Result]] = deque()
         for task in tasks:
             coming.append(pool.submit(done, task))
@@ -46,7 +46,7 @@ def side_by_side(
 
 
 @contextmanager
-def _one_thread_each() -> Iterator[None]:
+def one_thread_each() -> Iterator[None]:
     """Operations take one thread, in threads begun meanwhile as well."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)

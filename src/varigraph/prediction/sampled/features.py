@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
+from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.sampled.draws import normals
 
 #: How much narrower the small space must be to be worth the change of basis.
@@ -62,11 +63,7 @@ class FullFeatures:
 
     @cached_property
     def _std(self) -> Tensor:  # [nodes or 1, features or 1]
-        var = self.x.var
-        for axis in (0, 1):
-            if var.stride(axis) == 0:  # expanded: all the same
-                var = var.narrow(axis, 0, 1)
-        return var.sqrt()
+        return unexpanded(self.x.var).sqrt()
 
 
 @dataclass(frozen=True, eq=False)

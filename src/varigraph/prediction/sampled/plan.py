@@ -9,6 +9,7 @@ from varigraph.errors import TooLargeError
 from varigraph.prediction.question import BYTES_PER_LINK
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.moments import batches_of
+from varigraph.prediction.sampled.network import MASKS_KEPT
 from varigraph.prediction.sampled.shortcuts import Explored
 
 #: Tensors of the largest size that a batched run holds at once, rather too many than too few.
@@ -17,7 +18,6 @@ TENSORS_AT_ONCE = 8
 RUNS_TOGETHER = 16
 #: Blocks of numbers on their way, and torch's own buffers.
 BUFFERS = 2**24
-MASKS_KEPT = 2
 BYTES_PER_MASK = 4
 #: Masks are kept only where there is so many times the room for them.
 SPARE = 4

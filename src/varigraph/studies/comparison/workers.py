@@ -16,6 +16,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from varigraph.errors import VarigraphError
+from varigraph.prediction.side_by_side import one_thread_each
 from varigraph.studies.comparison.options import Options
 from varigraph.studies.comparison.pieces import Piece
 
@@ -38,7 +39,7 @@ def make_pieces(todo: Mapping[str, Piece], options: Options, *, jobs: int, made:
     if jobs > 1:
         _in_processes(dict(todo), options, jobs, made)
         return
-    with _one_thread():
+    with one_thread_each():
         for piece in todo.values():
             start = time.perf_counter()
             piece.make(options)
@@ -123,13 +124,3 @@ def _obey(leash: Connection) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

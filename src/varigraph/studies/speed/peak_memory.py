@@ -10,6 +10,7 @@ import torch
 
 #: Writing 5 to it makes Linux forget the largest size that a process has had.
 FORGET = Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
 
 
 class PeakMemory:
@@ -41,6 +42,12 @@ class PeakMemory:
             return torch.cuda.max_memory_allocated(self._device)
         if sys.platform == "win32":
             return None
+        if STATUS.exists():  # what getrusage says is inherited from the process that started this
+            return next(
+                1024 * int(line.split()[1])
+                for line in STATUS.read_text().splitlines()
+                if "VmHWM" in line
+            )
         import resource  # noqa: PLC0415 - not on Windows
 
         size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
