@@ -74,7 +74,7 @@ def largest_error(target: Target, *args: Any, x: Gaussian, oracle: Oracle, **kwa
     floor = 1e-9 * x.var.max()
     mean_error = (got.mean - truth.mean).abs() / (truth.mean.abs() + (truth.var + floor).sqrt())
     var_error = (got.var - truth.var).abs() / (truth.var + floor)
-    return float(torch.maximum(mean_error.max(), var_error.max()))
+    return float(torch.maximum(mean_error.max(), var_error.max()).detach())
 
 
 def apply(target: Target, x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
