@@ -13,7 +13,7 @@ from varigraph.moments.by_rows import by_node
 from varigraph.moments.elementwise import elementwise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain, rescaled
-from varigraph.moments.propagation import recorded
+from varigraph.moments.propagation import added, recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.tape import Scale
 
@@ -48,14 +48,22 @@ def _total(x: Value, other: Value, *, alpha: float) -> Gaussian:
 
 @by_node
 def joined(
-    x: Gaussian, other: Gaussian, *, alpha: float = 1, shared: Tensor | None = None
+    x: Gaussian,
+    other: Gaussian,
+    *,
+    alpha: float = 1,
+    shared: Tensor | None = None,
+    spare: bool = False,
 ) -> Gaussian:
-    r"""Moments of :math:`x + \alpha y`, given, where known, their covariance."""
-    mean = torch.add(x.mean, other.mean, alpha=alpha)
+    r"""Moments of :math:`x + \alpha y`, given, where known, their covariance.
+
+    A spare x is not looked at any more.
+    """
+    mean = added(x.mean, other.mean, alpha=alpha, spare=spare)
     if isinstance(x, Affine) and isinstance(other, Affine) and x.mean.shape == other.mean.shape:
         out: Gaussian = x.plus(other, alpha, mean)
     else:
-        var = torch.add(x.var, other.var, alpha=alpha**2)
+        var = added(x.var, other.var, alpha=alpha**2, spare=spare)
         var = var if shared is None else (var + 2 * alpha * shared).clamp_min(0)
         out = Gaussian(mean, var.expand_as(mean))
     one = mean.new_ones(())

@@ -61,7 +61,8 @@ def gcn_conv(
 ) -> Gaussian:
     r"""Moments of :math:`\sum_v \hat A_{uv} W x_v + b`; degrees are those of the observed graph."""
     _one_kind_of_node(layer, x)
-    return shifted(_normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x)), layer.bias)
+    summed = _normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x))
+    return shifted(summed, layer.bias, spare=True)
 
 
 @implements(gnn.SGConv, exactness="approximate", note=HOPS)
@@ -73,7 +74,7 @@ def sg_conv(
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
     for _ in range(layer.K):
         hidden = neighbours.sum(hidden)
-    return shifted(hidden, layer.lin.bias)
+    return shifted(hidden, layer.lin.bias, spare=True)
 
 
 @implements(gnn.APPNP, exactness="approximate", note=HOPS)
@@ -136,7 +137,7 @@ def _self_and_neighbours(
         return out
     own = linear(x, of_self.weight, of_self.bias)
     if neighbours.loops is None or largest or messages is not x:
-        return joined(out, own)
+        return joined(own, out, spare=True)
     both = of_self.weight * of_neighbours.weight
     return _joined_with_loops(out, own, x, PerNode(neighbours.loops), both)
 
@@ -149,7 +150,7 @@ def _joined_with_loops(
     loops: Any,  # [nodes, 1]
     both: Tensor,  # [outputs, features]
 ) -> Gaussian:
-    return joined(out, own, shared=loops * F.linear(x.var, both))
+    return joined(own, out, shared=loops * F.linear(x.var, both), spare=True)
 
 
 def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]

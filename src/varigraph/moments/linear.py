@@ -13,7 +13,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.moments.neighbour_sum import NeighbourSum
-from varigraph.moments.propagation import recorded
+from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.sparse import csr_tensor
 from varigraph.moments.tape import Dense, Scale
@@ -30,13 +30,13 @@ def linear(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     if isinstance(x, NeighbourSum):
         if x.sums_first(len(weight)):
             return _mapped(x.neighbours.sum(x.x), weight, bias)
-        return shifted(x.neighbours.sum(_mapped(x.x, weight)), bias)
+        return shifted(x.neighbours.sum(_mapped(x.x, weight)), bias, spare=True)
     return _mapped(x, weight, bias)
 
 
 @by_node
 def _mapped(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
-    mean = F.linear(x.mean, weight, bias)
+    mean = _mapped_mean(x.mean, weight, bias)
     if isinstance(x, Affine):
         out: Gaussian = x.mapped(weight, mean)
     else:
@@ -44,14 +44,20 @@ def _mapped(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian
     return recorded(out, (x, Dense(weight)))
 
 
+def _mapped_mean(mean: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    if bias is None or not current().overwrite:
+        return F.linear(mean, weight, bias)
+    return F.linear(mean, weight).add_(bias)  # by itself: quicker where outputs are few
+
+
 @by_node
-def shifted(x: Gaussian, by: Tensor | None) -> Gaussian:
-    """Moments of :math:`x + b` for a certain b."""
+def shifted(x: Gaussian, by: Tensor | None, *, spare: bool = False) -> Gaussian:
+    """Moments of :math:`x + b` for a certain b; a spare x is not looked at any more."""
     if by is None:
         return x
     if isinstance(x, Affine):
         return rescaled(x, x.mean + by, torch.ones_like(by))
-    mean = x.mean + by
+    mean = added(x.mean, by, spare=spare)
     return recorded(Gaussian(mean, x.var.expand_as(mean)), (x, Scale(torch.ones_like(by))))
 
 

@@ -8,6 +8,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import torch
+from torch import Tensor
+
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
@@ -32,6 +35,8 @@ class Propagation:
         step: runs one rule called from the model's own code.
         prepared: adjacency matrices that were built in an earlier pass, by what they came from.
         tape: where responses are recorded, for methods that need them.
+        overwrite: whether rules may write over tensors that they have made themselves: nothing is
+            recorded or learned, and one mask is looked at.
     """
 
     links: LinkProbabilities | None = None
@@ -39,6 +44,7 @@ class Propagation:
     step: Callable[[Callable[[], Any]], Any] = lambda compute: compute()
     prepared: dict[Hashable, Any] = field(default_factory=dict)
     tape: Tape | None = None
+    overwrite: bool = False
 
     def note(self, result: Any, name: str) -> None:
         """Tell the tape what a value was made by, for the case that no response was recorded."""
@@ -54,12 +60,12 @@ class Propagation:
         return self.prepared[key][0]
 
 
-_current: ContextVar[Propagation] = ContextVar("propagation")
+_current: ContextVar[Propagation | None] = ContextVar("propagation", default=None)
 
 
 def current() -> Propagation:
     """The pass that is running, or an empty one."""
-    return _current.get(Propagation())
+    return _current.get(None) or Propagation()
 
 
 Kind = TypeVar("Kind", bound=Gaussian)
@@ -71,6 +77,13 @@ def recorded(value: Kind, *parents: tuple[Gaussian, Operator]) -> Kind:
     if tape is not None:
         tape.record(value, *parents)
     return value
+
+
+def added(x: Tensor, y: Tensor, *, alpha: float = 1, spare: bool = False) -> Tensor:
+    r""":math:`x + \alpha y`, written over x where that is spare and the pass allows it."""
+    if spare and current().overwrite and 0 not in x.stride() and x.shape[-y.dim() :] == y.shape:
+        return x.add_(y, alpha=alpha)
+    return torch.add(x, y, alpha=alpha)
 
 
 @contextmanager

@@ -44,18 +44,25 @@ class Rule:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Apply the rule; options that it does not know are refused, never ignored."""
+        form = (len(args), *kwargs)
+        if form not in self._accepted:
+            self._refuse_unknown(*args, **kwargs)
+            self._accepted.add(form)
+        return self.apply(*args, **kwargs)
+
+    @cached_property
+    def _accepted(self) -> set[tuple[Any, ...]]:
+        """Numbers of arguments, and names of options, that the rule was called with before."""
+        return set()
+
+    def _refuse_unknown(self, *args: Any, **kwargs: Any) -> None:
         try:
-            self._signature.bind(*args, **kwargs)
+            inspect.signature(self.apply).bind(*args, **kwargs)
         except TypeError as unknown:
             raise MissingRuleError(
                 f"the moment rule for {self.names[0]}() cannot be called like this: {unknown}",
                 "call it without that option, or write a rule for the layer that does",
             ) from None
-        return self.apply(*args, **kwargs)
-
-    @cached_property
-    def _signature(self) -> inspect.Signature:
-        return inspect.signature(self.apply)
 
 
 FUNCTIONS: dict[Callable[..., Any], Rule] = {}

@@ -74,36 +74,39 @@ def class_probabilities(logits: Gaussian, points: Tensor) -> Gaussian:
         medium = SMALL
     if fused(logits.mean, logits.var):
         return _by_kernel(logits, points, few[0], medium)
-    found = Gaussian(torch.empty_like(logits.mean), torch.empty_like(logits.var))
     masks, nodes, classes = logits.mean.shape
+    found = Gaussian(*(logits.mean.new_empty(masks, classes, nodes) for _ in range(2)))
     for rows in row_slices(nodes, HELD * masks * classes):
-        part = _in_tiers(_some_nodes(logits, rows), few, points, medium)
-        found.mean[:, rows], found.var[:, rows] = part.mean, part.var
-    return found
+        some = Gaussian(*(x[:, rows].mT.contiguous() for x in (logits.mean, logits.var)))
+        _in_tiers(_some_nodes(found, rows), some, few, points, medium)
+    return Gaussian(found.mean.mT, found.var.mT)
 
 
-def _some_nodes(logits: Gaussian, rows: slice) -> Gaussian:
+# From here on nodes come last, in memory too: all goes along whole rows of them.
+
+
+def _some_nodes(value: Gaussian, rows: slice) -> Gaussian:  # [masks, classes, nodes]
     """Some nodes under all masks."""
-    return Gaussian(logits.mean[:, rows], logits.var[:, rows])
+    return Gaussian(value.mean[..., rows], value.var[..., rows])
 
 
-def _in_tiers(logits: Gaussian, few: Tensor, points: Tensor, medium: float) -> Gaussian:
-    """By derivatives, or by as many points as each node needs."""
-    largest = logits.var.amax(-1)  # [masks, nodes]
+def _in_tiers(
+    found: Gaussian, logits: Gaussian, few: Tensor, points: Tensor, medium: float
+) -> None:
+    """Put in what derivatives say, or as many points as each node needs."""
+    largest = logits.var.amax(1)  # [masks, nodes]
     everywhere = few.expand(len(points), -1, -1)
     tiers = (SMALL, medium, everywhere), (medium, float("inf"), points)
     for above, up_to, some in tiers:
-        if len(logits.mean) == 1 and bool(((largest > above) & (largest <= up_to)).all()):
-            found = Gaussian(torch.empty_like(logits.mean), torch.empty_like(logits.var))
-            _fill(found, logits, some[0].to(logits.mean), 0, None)
-            return found
-    found = _by_derivatives(logits)
+        if len(largest) == 1 and bool(((largest > above) & (largest <= up_to)).all()):
+            _fill(found, logits, some, 0, None)
+            return
+    small = _by_derivatives(logits)
+    found.mean.copy_(small.mean), found.var.copy_(small.var)
     for above, up_to, some in tiers:
         chosen = (largest > above) & (largest <= up_to)
         for mask in chosen.any(1).nonzero().flatten().tolist():
-            rows = chosen[mask].nonzero().flatten()
-            _fill(found, logits, some[mask].to(logits.mean), mask, rows)
-    return found
+            _fill(found, logits, some, mask, chosen[mask].nonzero().flatten())
 
 
 def _by_kernel(logits: Gaussian, points: Tensor, few: Tensor, medium: float) -> Gaussian:
@@ -115,16 +118,16 @@ def _by_kernel(logits: Gaussian, points: Tensor, few: Tensor, medium: float) -> 
 
 
 def _fill(
-    found: Gaussian, logits: Gaussian, points: Tensor, mask: int, rows: Tensor | None
+    found: Gaussian, logits: Gaussian, points: Tensor, mask: int, nodes: Tensor | None
 ) -> None:
     """Put in what points say about some nodes under a mask, or about all."""
-    count = logits.mean.shape[1] if rows is None else len(rows)
-    for block in row_slices(count, points.numel()):
-        at = mask, block if rows is None else rows[block]
-        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], points)
+    z = points[mask].to(logits.mean)
+    for block in row_slices(logits.mean.shape[2] if nodes is None else len(nodes), z.numel()):
+        at = mask, slice(None), block if nodes is None else nodes[block]
+        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], z.T)
 
 
-def _by_derivatives(logits: Gaussian) -> Gaussian:
+def _by_derivatives(logits: Gaussian) -> Gaussian:  # [masks, classes, nodes]
     r"""Second order in the mean, first in the variance, with :math:`q_i = 1 - p_i`.
 
     .. math::
@@ -133,45 +136,27 @@ def _by_derivatives(logits: Gaussian) -> Gaussian:
 
     All sums are of positive terms, so that nothing cancels where a probability is close to 1.
     """
-    # Classes before nodes: reductions over a short last axis are slow.
-    p, v = logits.mean.mT.contiguous().softmax(-2), logits.var.mT  # [masks, classes, nodes]
-    others = 1 - torch.eye(p.shape[-2], dtype=p.dtype, device=p.device)
+    p, v = logits.mean.softmax(1), logits.var
+    others = 1 - torch.eye(p.shape[1], dtype=p.dtype, device=p.device)
     q = others @ p
     moved = q.square() * v + others @ (p.square() * v)
-    shift = (p * q * v).sum(-2, keepdim=True)
-    mean, var = torch.addcmul(p, p, moved - shift, value=0.5), p.square() * moved
-    return Gaussian(mean.mT.contiguous(), var.mT.contiguous())
+    shift = (p * q * v).sum(1, keepdim=True)
+    return Gaussian(torch.addcmul(p, p, moved - shift, value=0.5), p.square() * moved)
 
 
-def _by_points(mean: Tensor, var: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of the softmax over points, ``[nodes, classes]`` each."""
-    # Classes first and points last, in memory too: all that follows goes along whole rows.
-    centre, std, z = mean.T - mean.amax(1), var.T.sqrt(), points.T
-    middle = centre.softmax(0)[..., None]
-    lines = torch.stack([torch.ones_like(z), z], 1)  # [classes, 2, points]
-    drawn = torch.stack([centre, std], -1) @ lines  # [classes, nodes, points]
-    softmax_(drawn, spread=std.max() * z.max())
-    # Around the middle nothing cancels, and sums over points are products with a vector.
-    drawn -= middle
-    shares = drawn.new_full((len(points),), 1 / len(points))
-    shift = drawn @ shares
-    var = (drawn.square_() @ shares).addcmul_(shift, shift, value=-1).clamp_min_(0)
-    return (middle[..., 0] + shift).clamp_min_(0).T, var.T
-
-
-def softmax_(logits: Tensor, *, spread: Tensor | None = None) -> Tensor:  # [classes, ...]
-    """Softmax over the classes, in place.
-
-    Args:
-        logits: any.
-        spread: how far any of them can be from what they would be if their largest were 0;
-            None where nothing is known about them.
-    """
-    if spread is None or float(spread) > LARGEST_EXPONENT:
-        logits -= logits.amax(0)
-    logits.exp_()
-    logits *= logits.sum(0).reciprocal_()
-    return logits
+def _by_points(mean: Tensor, var: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance ``[classes, nodes]`` of the softmax over points ``[classes, points]``."""
+    centre, std = mean - mean.amax(0), var.sqrt()
+    middle = centre.softmax(0)
+    drawn = torch.addcmul(centre[:, None], std[:, None], z[..., None])  # [classes, points, nodes]
+    if float(std.max() * z.max()) > LARGEST_EXPONENT:
+        drawn -= drawn.amax(0)
+    total = drawn.exp_().sum(0)
+    # Around the middle nothing cancels.
+    torch.addcmul(middle[:, None], drawn, total.reciprocal_().neg_(), out=drawn)
+    shift = drawn.mean(1)
+    var = drawn.square_().mean(1).addcmul_(shift, shift, value=-1).clamp_min_(0)
+    return (middle - shift).clamp_min_(0), var
 
 
 def row_slices(nodes: int, numbers: int) -> Iterator[slice]:

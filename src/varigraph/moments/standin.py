@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
+from torch.nn import Parameter
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian, TensorLike
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import IN_PLACE, rule_for_function
 from varigraph.moments.softmax import Logits, passes_logits
+
+#: What models are called with besides guises, most of the time.
+PLAIN = frozenset([Tensor, Parameter, str, bool, int, float, type(None)])
 
 
 class StandIn(TensorLike):
@@ -66,6 +70,8 @@ def _found(tree: Any, kind: type) -> list[Any]:
 
 
 def _map(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    if type(tree) in PLAIN:
+        return tree
     if isinstance(tree, kind):
         return change(tree)
     if isinstance(tree, dict):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points, row_slices, softmax_
+from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points, row_slices
 from varigraph.prediction.logits import CorrelatedLogits, diagonal, root_of
 from varigraph.prediction.prediction import PARTS
 
@@ -127,4 +127,8 @@ def _total(moves: dict[str, Tensor]) -> Tensor:
 
 
 def _softmax(logits: Tensor) -> Tensor:  # [nodes, classes, points]
-    return softmax_(logits.transpose(0, 1)).transpose(0, 1)
+    """Softmax over the classes, in place."""
+    logits -= logits.amax(1, keepdim=True)
+    logits.exp_()
+    logits *= logits.sum(1, keepdim=True).reciprocal_()
+    return logits

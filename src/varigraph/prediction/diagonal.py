@@ -34,19 +34,25 @@ def diagonal(question: Question) -> Prediction:
         return _without_sampling(question)
     answers, logits, plain = _mixtures(question)
     features, links = _alone(question, plain)
+    by_source = {
+        "features": features,
+        "links": links,
+        "weights": answers.between,
+        "interactions": (answers.within - features).sub_(links),
+    }
     return Prediction(
-        mean=answers.mean,
-        by_source={
-            "features": features,
-            "links": links,
-            "weights": answers.between,
-            "interactions": (answers.within - features).sub_(links),
-        },
+        mean=_by_nodes(answers.mean),
+        by_source={source: _by_nodes(var) for source, var in by_source.items()},
         logits=logits.total,
         method="diagonal",
         samples=question.samples,
         task=question.task,
     )
+
+
+def _by_nodes(x: Tensor) -> Tensor:  # [nodes, classes]
+    """The same with the classes of a node side by side in memory, unless all nodes share them."""
+    return x if 0 in x.stride() else x.contiguous()
 
 
 def _without_sampling(question: Question) -> Prediction:

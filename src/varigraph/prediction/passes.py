@@ -61,7 +61,7 @@ class Passes:
             return result
 
         with no_randomness_but_dropout(self._x.device):
-            out = self._through(sites, step)
+            out = self._through(sites, step, alone=True)
         if links is not None and not links.used:
             raise ModelError(
                 "the graph has link probabilities, but no message-passing layer used them",
@@ -81,26 +81,26 @@ class Passes:
         ]
         if len(samples) > 1:
             return Gaussian(*torch.vmap(self._under)(*masks))
-        mean, var = self._under(*(mask[0] for mask in masks))
+        mean, var = self._under(*(mask[0] for mask in masks), alone=True)
         return Gaussian(mean[None], var[None])
 
     def _dropping(self, sample: int) -> Gaussian:
         """The same for one sample, whose masks are drawn where they are needed."""
         draw = partial(dropped, sample=sample, seed=self.question.seed)
         places = enumerate(self.sites)
-        out = self._masked([partial(draw, site=site, place=place) for place, site in places])
+        drops = [partial(draw, site=site, place=place) for place, site in places]
+        out = self._masked(drops, alone=True)
         return Gaussian(out.mean[None], out.var[None])
 
-    def _under(self, *masks: Tensor) -> tuple[Tensor, Tensor]:
-        out = self._masked(
-            [
-                lambda x, rows, mask=mask, site=site: masked(x, mask, site.scale)  # type: ignore[misc]
-                for mask, site in zip(masks, self.sites, strict=True)
-            ]
-        )
+    def _under(self, *masks: Tensor, alone: bool = False) -> tuple[Tensor, Tensor]:
+        drops: list[Drop] = [
+            lambda x, rows, mask=mask, site=site: masked(x, mask, site.scale)  # type: ignore[misc]
+            for mask, site in zip(masks, self.sites, strict=True)
+        ]
+        out = self._masked(drops, alone=alone)
         return out.mean, out.var
 
-    def _masked(self, drops: Sequence[Drop]) -> Gaussian:
+    def _masked(self, drops: Sequence[Drop], *, alone: bool) -> Gaussian:
         """The output under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 
@@ -108,7 +108,7 @@ class Passes:
             result = next(kept, None)
             return compute() if result is None else result
 
-        return self._through(Masks(self.sites, drops), step)
+        return self._through(Masks(self.sites, drops), step, alone=alone)
 
     def masks_at_once(self) -> tuple[int, int]:
         """How many batches to run side by side, and how many masks in each.
@@ -147,9 +147,13 @@ class Passes:
     def _x(self) -> Tensor:  # [nodes, features]
         return self.question.x.mean
 
-    def _through(self, dropout: Sites | Masks, step: Step) -> Gaussian:
+    def _through(self, dropout: Sites | Masks, step: Step, *, alone: bool) -> Gaussian:
+        """The output of one pass, which may be alone or one of several that vmap runs."""
         question = self.question
-        with propagating(Propagation(question.links, dropout, step, question.prepared)):
+        propagation = Propagation(
+            question.links, dropout, step, question.prepared, overwrite=alone and not self.tall
+        )
+        with propagating(propagation):
             out = answer_of(question.run(StandIn(self._features)))
             if not isinstance(out, ByRows):
                 return out
