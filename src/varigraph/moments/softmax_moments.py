@@ -121,10 +121,10 @@ def _fill(
     found: Gaussian, logits: Gaussian, points: Tensor, mask: int, nodes: Tensor | None
 ) -> None:
     """Put in what points say about some nodes under a mask, or about all."""
-    z = points[mask].to(logits.mean)
+    z = points[mask].T.to(logits.mean).contiguous()
     for block in row_slices(logits.mean.shape[2] if nodes is None else len(nodes), z.numel()):
         at = mask, slice(None), block if nodes is None else nodes[block]
-        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], z.T)
+        found.mean[at], found.var[at] = _by_points(logits.mean[at], logits.var[at], z)
 
 
 def _by_derivatives(logits: Gaussian) -> Gaussian:  # [masks, classes, nodes]

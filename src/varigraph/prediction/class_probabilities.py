@@ -98,10 +98,17 @@ def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Ten
     one, two = _moves(logits, points)
     centre = logits.mean[..., None]
     drawn = _softmax(centre + _total(one))
-    drawn -= drawn.mean(-1, keepdim=True)
+    middle = drawn.mean(-1, keepdim=True)
+    drawn -= middle
     var = drawn.square().mean(-1)
     others = centre + _total(two)
-    covariances = [(drawn * _softmax(others - two[part] + one[part])).mean(-1) for part in sources]
+
+    def covariance(part: str) -> Tensor:
+        again = _softmax(others - two[part] + one[part])
+        again -= middle  # or what is left of small differences would be rounding
+        return (again * drawn).mean(-1)
+
+    covariances = [covariance(part) for part in sources]
     sharp = var > NOTHING
     logit = torch.stack([diagonal(logits.shares[part]) for part in sources])
     whole = diagonal(torch.stack(list(logits.shares.values())).sum(0)).clamp_min(NOTHING)
