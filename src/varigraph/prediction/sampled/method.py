@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -110,9 +110,8 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     logits = SampledMoments(like, design, by_source=False)
     answers = SampledMoments(like, design)
     del plain, like
-    done, outputs = 0, outputs_of(found, design, plan.at_once)
+    outputs = _told(outputs_of(found, design, plan.at_once), question, design.runs)
     for runs in in_groups(outputs, design.group, plan.together):
-        done += sum(map(len, runs))
         for rows in logits.blocks(AT_ONCE // sum(map(len, runs))):
             block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
             logits.add(block, rows)
@@ -120,7 +119,6 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
         if watch is not None:
             watch(torch.cat([run if index is None else run[:, index] for run in runs]))
         runs.clear()
-        question.progress(done, design.runs)
     if not logits.finite:
         raise ModelError(
             "the answer is not a finite number for some of the draws",
@@ -129,6 +127,17 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     if not found.sources:
         warnings.warn(CERTAIN, stacklevel=5)
     return Sample(answers, logits, found.sources, design.runs if found.sources else 0)
+
+
+def _told(outputs: Iterator[Tensor], question: Question, total: int) -> Iterator[Tensor]:
+    """The same outputs; the bar of progress moves with each."""
+    done = 0
+    for output in outputs:
+        done += len(output)
+        question.progress(done, total)
+        held = [output]
+        del output
+        yield held.pop()  # nothing is held here while others work with it
 
 
 def _probabilities(logits: Tensor) -> Tensor:  # [runs, nodes, classes]

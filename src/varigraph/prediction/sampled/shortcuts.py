@@ -16,6 +16,7 @@ from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.live import LiveTensors
 from varigraph.prediction.sampled.messages import summed_messages
+from varigraph.prediction.sampled.narrowing import mapped_first
 from varigraph.prediction.sampled.network import Network
 from varigraph.prediction.sampled.passes import FirstPass
 from varigraph.prediction.sampled.prefix import Prefix
@@ -149,7 +150,7 @@ class _Trial:
         return (self.network, self.first) if running is None else (small, running)
 
     def use_sparse_products(self, network: Network, stack: ExitStack) -> FirstPass | None:
-        """Have neighbour sums done by sparse products, if they lead to the same answer.
+        """Have neighbour sums done by sparse products of few numbers, if the answer is the same.
 
         Args:
             network: in any space.
@@ -157,6 +158,7 @@ class _Trial:
         """
         with ExitStack() as attempt:
             attempt.enter_context(summed_messages(network.question.model, network.links))
+            attempt.enter_context(mapped_first(network.question.model))
             running = self.same_by(network)
             if running is not None:
                 stack.push(attempt.pop_all())
