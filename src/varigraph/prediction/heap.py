@@ -31,6 +31,16 @@ def without_gaps() -> Iterator[None]:
     try:
         yield
     finally:
+        keep_freed()
+
+
+def keep_freed() -> None:
+    """Leave large tensors that are freed with the process, for the next ones of their size.
+
+    Otherwise a process that has not used larger ones yet gives them back, and asks for them again.
+    """
+    library = _glibc()
+    if library is not None:
         library.mallopt(MMAP_THRESHOLD, USUAL_MMAP)
         library.mallopt(TRIM_THRESHOLD, USUAL_TRIM)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
-from varigraph.prediction.heap import without_gaps
+from varigraph.prediction.heap import keep_freed, without_gaps
 from varigraph.prediction.injection import injected, refuse_second_dropout
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
@@ -39,6 +39,8 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
         passes = Passes(question)
         if passes.tall:
             stack.enter_context(without_gaps())
+        else:
+            keep_freed()
         yield passes
 
 
