@@ -65,7 +65,7 @@ _current: ContextVar[Propagation | None] = ContextVar("propagation", default=Non
 
 def current() -> Propagation:
     """The pass that is running, or an empty one."""
-    return _current.get(None) or Propagation()
+    return _current.get() or Propagation()
 
 
 Kind = TypeVar("Kind", bound=Gaussian)

@@ -159,11 +159,8 @@ class Passes:
                 return out
             need = TENSORS_OF_ANSWER * out.numel() * self._x.element_size()
             if need > question.room:
-                what, links = (
-                    f"the answer for {len(self._x):,} nodes needs",
-                    question.memory - question.room,
-                )
-                raise too_large(what, need + links, question.memory)
+                what = f"the answer for {len(self._x):,} nodes needs"
+                raise too_large(what, need + question.memory - question.room, question.memory)
             return out.known
 
 

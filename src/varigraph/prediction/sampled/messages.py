@@ -43,12 +43,13 @@ def summed_messages(
 
 
 def _fusible(layer: Any) -> bool:
-    return (
-        layer.inspector.implements("message_and_aggregate")
-        and layer.flow == "source_to_target"
-        and layer.aggr in ("add", "sum", "mean")
-        and not layer.explain
-    )
+    fused = layer.inspector.implements("message_and_aggregate")
+    return fused and layer.flow == "source_to_target" and sums(layer)
+
+
+def sums(layer: Any) -> bool:
+    """Whether a layer adds up its messages as they are."""
+    return layer.aggr in ("add", "sum", "mean") and not layer.explain
 
 
 @dataclass(eq=False)

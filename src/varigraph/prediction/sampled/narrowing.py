@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
 
+from varigraph.prediction.sampled.messages import sums
+
 #: Layers that map what they have summed over neighbours, and the name of that map.
 MAPS = {gnn.SAGEConv: "lin_l", gnn.GraphConv: "lin_rel"}
 
@@ -31,17 +33,12 @@ def mapped_first(model: nn.Module) -> Iterator[None]:
             if isinstance(own, gnn.Linear) and _narrows(layer, own):
                 setattr(layer, name, _Shift(own))
                 stack.callback(setattr, layer, name, own)
-                stack.callback(_before_messages(layer, _map(own)).remove)
+                stack.callback(_map_messages(layer, own).remove)
         yield
 
 
-def _before_messages(layer: Any, hook: Any) -> Any:
-    return layer.register_propagate_forward_pre_hook(hook)
-
-
 def _narrows(layer: Any, own: gnn.Linear) -> bool:
-    linear = layer.aggr in ("add", "sum", "mean") and not layer.explain
-    return linear and own.weight.shape[0] < own.weight.shape[1]
+    return sums(layer) and own.weight.shape[0] < own.weight.shape[1]
 
 
 class _Shift(nn.Module):
@@ -56,8 +53,8 @@ class _Shift(nn.Module):
         return x if self.own.bias is None else x + self.own.bias
 
 
-def _map(own: gnn.Linear) -> Any:
-    """A hook that maps the features which messages carry."""
+def _map_messages(layer: Any, own: gnn.Linear) -> Any:
+    """Hook in a map of the features that messages carry."""
 
     def mapped(_: Any, inputs: tuple[Any, Any, dict[str, Any]]) -> Any:
         edge_index, size, kwargs = inputs
@@ -66,4 +63,4 @@ def _map(own: gnn.Linear) -> Any:
         ends = tuple(carried if end is sent else end for end in others)
         return edge_index, size, {**kwargs, "x": (carried, *ends)}
 
-    return mapped
+    return layer.register_propagate_forward_pre_hook(mapped)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from varigraph.errors import TooLargeError
+from varigraph.prediction.memory import too_large
 from varigraph.prediction.question import BYTES_PER_LINK
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.moments import batches_of
@@ -59,12 +58,9 @@ class Plan:
         question, size = found.network.question, found.network.features.mean.element_size()
         left = question.memory - _least(found, design, size * output, size * asked)
         if left < 0:
-            need = math.ceil((question.memory - left) / 2**20)
-            raise TooLargeError(
-                f"{design.runs} runs on {len(question.x.mean):,} nodes need {need} MiB, more than "
-                f"the memory of {question.memory // 2**20} MiB",
-                f'memory="{need}MiB", or more; fewer samples= or nodes= need less',
-            )
+            what = f"{design.runs} runs on {len(question.x.mean):,} nodes need"
+            less, need = "; fewer samples= or nodes= need less", question.memory - left
+            raise too_large(what, need, question.memory, otherwise=less)
         masks = sum(site.shape.numel() for site in found.sites)
         kept = MASKS_KEPT * BYTES_PER_MASK * masks
         keeps_masks = SPARE * kept <= left
