@@ -10,7 +10,7 @@ from varigraph.moments.by_rows import ByRows, by_node
 from varigraph.moments.linear import linear
 from varigraph.moments.neighbours import neighbours_of
 
-NODES = 70
+NODES, STEP = 70, 32
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def value():
 
 @pytest.fixture
 def tall(value):
-    return ByRows.of(value, 16, room=0)
+    return ByRows.of(value, STEP, room=0)
 
 
 def same(one, two):
@@ -36,12 +36,13 @@ def test_shape_and_kind_are_known_without_computing(value):
         asked.append(rows)
         return Gaussian(value.mean[rows], value.var[rows])
 
-    tall = ByRows(make, NODES, 16, room=0)
+    tall = ByRows(make, NODES, STEP, room=0)
     assert (len(tall), tall.shape, tall.dtype) == (NODES, (NODES, 3), torch.float64)
     assert asked == [slice(0, 1)]
     same(tall, value)
     same(tall, value)
-    assert asked[1:] == [slice(first, min(first + 16, NODES)) for first in range(0, NODES, 16)]
+    blocks = range(0, NODES, STEP)
+    assert asked[1:] == [slice(first, min(first + STEP, NODES)) for first in blocks]
 
 
 def test_it_settles_only_where_there_is_room(value):
@@ -94,7 +95,7 @@ def test_a_rule_that_looks_at_all_nodes_gets_them_whole(value, tall):
         return x
 
     same(note(tall), value)
-    assert max(seen) == 16
+    assert max(seen) == STEP
     assert len(Gaussian.certain(tall.mean)) == NODES
 
 

@@ -44,10 +44,11 @@ def test_everything_else_stays_as_it_is(overwrite, spare, x, y):
     ],
     ids=repr,
 )
-def test_layers_give_the_same_and_leave_their_input_alone(layer):
+@pytest.mark.parametrize("loops", [False, True])
+def test_layers_give_the_same_and_leave_their_input_alone(layer, loops):
     torch.manual_seed(0)
     width = layer.in_channels
-    edges = torch.tensor([[0, 1, 2, 3, 3, 4, 1], [1, 0, 3, 2, 4, 3, 1]])
+    edges = torch.tensor([[0, 1, 2, 3, 3, 4, 1], [1, 0, 3, 2, 4, 3, 1 if loops else 2]])
     x = Gaussian(torch.randn(5, width), torch.rand(5, width))
     before = x.mean.clone(), x.var.clone()
     inputs = (edges,) if isinstance(layer, gnn.MessagePassing) else ()

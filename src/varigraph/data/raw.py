@@ -70,7 +70,7 @@ def _process(source: Source, raw: Path, kept: Path) -> None:
             raise DatasetError(
                 f"cannot read {source.folder} from {raw}: {_summary(error)}",
                 "replace the files there by intact ones, or remove that folder",
-            ) from error
+            ) from None  # whose chain is a hundred lines of other libraries
         publish(draft / "set", kept)
 
 
@@ -94,7 +94,7 @@ def _download(source: Source) -> Path:
                 f"{_summary(error)}",
                 f"put its raw files into <folder>/{source.folder}/raw and give that folder "
                 f"by root=<folder> or ${VARIABLE}",
-            ) from error
+            ) from None  # whose chain is a hundred lines of other libraries
         raw = cache_folder() / source.folder / "raw"
         publish(draft / source.folder / "raw", raw)
     return raw

@@ -14,8 +14,10 @@ MULTIPLIER_1 = tl.constexpr(0xCA5A826395121157)
 STEP_0 = tl.constexpr(0x9E3779B97F4A7C15)
 STEP_1 = tl.constexpr(0xBB67AE8584CAA73B)
 ROUNDS = tl.constexpr(10)
-#: Numbers of 16 bits that one count of the generator gives, and counts of one program.
-PER_COUNT, COUNTS = 16, 128
+#: Bytes that one count of the generator gives, and counts of one program.
+PER_COUNT, COUNTS = 32, 64
+#: The lower eight bits of a level are counted in such steps.
+STRIDE = tl.constexpr(157)
 SIGN = 2**63
 
 
@@ -29,6 +31,8 @@ def philox_masks(
     device: torch.device,
 ) -> Tensor:  # [masks, numbers]
     """Scaled masks: 0 where a level of 16 bits is below ``dropped``, ``scale`` elsewhere.
+
+    The upper eight bits of a level are drawn; the lower are counted, by number and mask.
 
     Args:
         shape: how many masks, and how many numbers in each.
@@ -115,15 +119,17 @@ def _drop(
 def _levels(
     start, place, sample, source, key_0, key_1, COUNTS: tl.constexpr, PER_COUNT: tl.constexpr
 ):  # fmt: skip
-    """Where this program's numbers are, and their levels of 16 bits."""
+    """Where this program's numbers are, and their levels: a byte drawn, a byte counted."""
     count = tl.program_id(0).to(tl.int64) * COUNTS + tl.arange(0, COUNTS)
     # numpy counts before it draws, so that its first words are those of the next count.
     a, b, c, d = _words(count + start + 1, place, sample, source, key_0, key_1, COUNTS)
     part = tl.arange(0, PER_COUNT)[None, :]
-    word = tl.where(part < 8, tl.where(part < 4, a[:, None], b[:, None]),
-                    tl.where(part < 12, c[:, None], d[:, None]))  # fmt: skip
-    level = ((word >> (part % 4 * 16).to(tl.uint64)) & 0xFFFF).to(tl.int32)
-    return count[:, None] * PER_COUNT + part, level
+    word = tl.where(part < 16, tl.where(part < 8, a[:, None], b[:, None]),
+                    tl.where(part < 24, c[:, None], d[:, None]))  # fmt: skip
+    drawn = ((word >> (part % 8 * 8).to(tl.uint64)) & 0xFF).to(tl.int32)
+    at = count[:, None] * PER_COUNT + part
+    counted = ((at + start * PER_COUNT + sample) * STRIDE & 0xFF).to(tl.int32)
+    return at, drawn * 256 + counted
 
 
 @triton.jit

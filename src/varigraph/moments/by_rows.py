@@ -14,7 +14,7 @@ from varigraph.errors import TooLargeError
 from varigraph.moments.gaussian import Gaussian
 
 #: Blocks start at multiples of this, where random numbers can be drawn from any place on.
-ALIGNED = 16
+ALIGNED = 32
 
 Make = Callable[[slice], Gaussian]
 RuleOfNodes = TypeVar("RuleOfNodes", bound=Callable[..., Gaussian])

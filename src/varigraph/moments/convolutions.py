@@ -132,14 +132,22 @@ def _self_and_neighbours(
     neighbours = _incoming(layer, x, edge_index, edge_weight)
     largest = _aggregation(layer) == "max"
     summed = _largest(neighbours, messages) if largest else NeighbourSum(neighbours, messages)
-    out = linear(summed, of_neighbours.weight, of_neighbours.bias)
     if of_self is None:
-        return out
+        return linear(summed, of_neighbours.weight, of_neighbours.bias)
     own = linear(x, of_self.weight, of_self.bias)
     if neighbours.loops is None or largest or messages is not x:
-        return joined(own, out, spare=True)
+        return _onto(own, summed, of_neighbours)
+    out = linear(summed, of_neighbours.weight, of_neighbours.bias)
     both = of_self.weight * of_neighbours.weight
     return _joined_with_loops(out, own, x, PerNode(neighbours.loops), both)
+
+
+def _onto(own: Gaussian, summed: Gaussian, layer: gnn.Linear) -> Gaussian:
+    """A node's own part, which is not looked at any more, plus the mapped sum of the others."""
+    if isinstance(summed, NeighbourSum) and summed.goes_onto(own, len(layer.weight)):
+        out = summed.neighbours.sum_onto(own, linear(summed.x, layer.weight))
+        return shifted(out, layer.bias, spare=True)
+    return joined(own, linear(summed, layer.weight, layer.bias), spare=True)
 
 
 @by_node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from varigraph.moments.gaussian import Gaussian
@@ -31,6 +32,15 @@ class NeighbourSum(Gaussian):
         """
         narrower = self.x.shape[-1] < width
         return narrower and self.neighbours.prob is None and current().tape is None
+
+    def goes_onto(self, own: Gaussian, width: int) -> bool:
+        """Whether the sum of so many mapped features may be written over the node's own value.
+
+        On a processor that is a pass over memory less, where no coins are tossed.
+        """
+        writable = type(own) is Gaussian and 0 not in (*own.mean.stride(), *own.var.stride())
+        allowed = current().overwrite and not own.mean.is_cuda and torch.backends.mkl.is_available()
+        return writable and allowed and self.neighbours.prob is None and not self.sums_first(width)
 
     @cached_property
     def _moments(self) -> Gaussian:

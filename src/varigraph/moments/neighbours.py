@@ -77,6 +77,10 @@ class Neighbours:
             return self.expected.moments(mean, var)
         return self.expected @ mean, self.square @ var
 
+    def sum_onto(self, own: Gaussian, x: Gaussian) -> Gaussian:  # [nodes, features] each
+        """Moments of y plus the sum, written over those of y."""
+        return Gaussian(self.expected.onto(own.mean, x.mean), self.square.onto(own.var, x.var))
+
     def rows(self, rows: slice) -> Neighbours:
         """The sums of some nodes; only their moments can be asked for."""
         first, last = self.expected.start[rows.start], self.expected.start[rows.stop]

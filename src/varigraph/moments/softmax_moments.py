@@ -16,7 +16,7 @@ from varigraph.moments.gaussian import Gaussian
 #: Points over all masks together: few per mask are enough where many masks are averaged.
 TOTAL_POINTS = 1024
 #: At least this many per mask for each class, and some more: fewer cannot be white.
-POINTS_PER_CLASS, MORE_POINTS = 2, 6
+POINTS_PER_CLASS, MORE_POINTS = 2, 4
 #: Numbers that are held at once while class probabilities are integrated: some megabytes.
 AT_ONCE = 2**20
 #: Numbers that derivatives hold for each probability.
@@ -95,18 +95,16 @@ def _in_tiers(
 ) -> None:
     """Put in what derivatives say, or as many points as each node needs."""
     largest = logits.var.amax(1)  # [masks, nodes]
+    if bool((largest <= SMALL).any()):
+        small = _by_derivatives(logits)
+        found.mean.copy_(small.mean), found.var.copy_(small.var)
     everywhere = few.expand(len(points), -1, -1)
-    tiers = (SMALL, medium, everywhere), (medium, float("inf"), points)
-    for above, up_to, some in tiers:
-        if len(largest) == 1 and bool(((largest > above) & (largest <= up_to)).all()):
-            _fill(found, logits, some, 0, None)
-            return
-    small = _by_derivatives(logits)
-    found.mean.copy_(small.mean), found.var.copy_(small.var)
-    for above, up_to, some in tiers:
+    for above, up_to, some in (SMALL, medium, everywhere), (medium, float("inf"), points):
         chosen = (largest > above) & (largest <= up_to)
-        for mask in chosen.any(1).nonzero().flatten().tolist():
-            _fill(found, logits, some, mask, chosen[mask].nonzero().flatten())
+        for mask, count in enumerate(chosen.sum(1).tolist()):
+            if count:
+                every = count == chosen.shape[1]
+                _fill(found, logits, some, mask, None if every else chosen[mask].nonzero().ravel())
 
 
 def _by_kernel(logits: Gaussian, points: Tensor, few: Tensor, medium: float) -> Gaussian:

@@ -109,6 +109,10 @@ class Sparse:
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
         return _Product.apply(self, x)  # type: ignore[no-any-return,no-untyped-call]
 
+    def onto(self, out: Tensor, x: Tensor) -> Tensor:  # [rows, features], [columns, features]
+        """``out + matrix @ x``, written over ``out``; nothing is learned through it."""
+        return torch.addmm(out, self.csr, x, out=out)
+
     def moments(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         r""":math:`A m` and :math:`(A \circ A) v`, every link read once for both; on a GPU."""
         return _Moments.apply(self, mean, var)  # type: ignore[no-any-return,no-untyped-call]

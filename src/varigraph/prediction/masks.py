@@ -6,23 +6,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
-from varigraph.moments.by_rows import ByRows
+from varigraph.moments.by_rows import ALIGNED, ByRows
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1
 LEVELS = 2**16
+#: The lower eight bits of a level are counted in such steps, near 256 times the golden section:
+#: places next to each other, and samples, are spread evenly over them.
+STRIDE = 157
 LARGEST_WORD = 2**64 - 1
 CPU = torch.device("cpu")
+Bytes = npt.NDArray[np.uint8]
+Kept = npt.NDArray[np.bool_]
 #: Puts a mask on a value, or on the rows of it that it is given.
 Drop = Callable[[Gaussian, slice | None], Gaussian]
-#: Levels that the generator gives each time it counts: four words of 64 bits.
-PER_COUNT = 16
+#: Bytes that the generator gives each time it counts, four words of 64 bits: masks can be drawn
+#: from every so-manieth row on.
+PER_COUNT = ALIGNED
 
 
 @dataclass(frozen=True)
@@ -123,18 +130,23 @@ def draw_masks(
     rows: slice | None = None,
     device: torch.device = CPU,
 ) -> Tensor:
-    r"""Scaled masks, 0 with the rate of the site and :math:`1 / (1 - r)` else.
+    r"""Scaled masks, 0 with the rate r of the site and :math:`1 / (1 - r)` else.
 
-    Philox is a counter-based generator: each mask is read at the counter (place, sample, source)
-    under the key ``seed``, so that it is the same however the samples are grouped, and on any
-    device. Rates are rounded to 1 / 65,536, the scale with them: the mean of a mask is exactly 1.
+    .. math::
+        m_i = \frac{[256 b_i + c_i \ge 65536 r]}{1 - r}, \qquad c_i = 157 (i + t) \bmod 256
+
+    for the random byte :math:`b_i` of number i in sample t. Philox is a counter-based generator:
+    each mask is read at the counter (place, sample, source) under the key ``seed``, so that it is
+    the same however the samples are grouped, and on any device. Rates are rounded to 1 / 65,536,
+    the scale with them. What is counted instead of drawn takes every value equally often: the mean
+    over 256 samples is exactly 1, and numbers are as independent as the bytes.
 
     Args:
         site: where the mask acts.
         place: number of the site in the order of the forward.
         samples: which samples to draw for.
         seed: key of the generator.
-        rows: draw for these only; they start at a multiple of 16.
+        rows: draw for these only; they start at a multiple of :data:`PER_COUNT`.
         device: where they are wanted.
 
     Returns:
@@ -157,11 +169,21 @@ def _numpy_masks(
     shape: tuple[int, int], start: tuple[int, int, int, int], site: Site, seed: int
 ) -> Tensor:  # [masks, numbers]
     masks, (at, place, first, source) = np.empty(shape, dtype=np.float32), start
+    words = -(-shape[1] // 256) * 32  # whole rounds of what is counted
     for sample, mask in enumerate(masks, start=first):
         counter = [at, place, sample, source]
         stream = np.random.Generator(np.random.Philox(key=seed, counter=counter))
         # The stream's own words; drawn like this, other threads can draw at the same time.
-        words = stream.integers(0, LARGEST_WORD, -(-mask.size // 4), np.uint64, endpoint=True)
-        levels = words.view(np.uint16)[: mask.size]
-        np.multiply((levels >= site.dropped).view(np.uint8), np.float32(site.scale), out=mask)
+        drawn = stream.integers(0, LARGEST_WORD, words, np.uint64, endpoint=True)
+        kept = _kept(drawn.view(np.uint8).reshape(-1, 256), at * PER_COUNT + sample, site.dropped)
+        np.multiply(kept.view(np.uint8)[: mask.size], np.float32(site.scale), out=mask)
     return torch.from_numpy(masks)
+
+
+def _kept(drawn: Bytes, first: int, dropped: int) -> Kept:  # [rounds, 256] -> [numbers]
+    """Whether the level of each number reaches ``dropped``, of which the upper bits are drawn."""
+    counted = STRIDE * (first + np.arange(256)) % 256
+    least = (dropped - counted + 255) // 256  # byte that is enough: 256 if none is
+    if dropped < 256:  # and 0 if any is; a byte holds one of the two alone
+        return (drawn >= least.astype(np.uint8)).ravel()
+    return (drawn > (least - 1).astype(np.uint8)).ravel()

@@ -15,7 +15,7 @@ from varigraph.moments import Propagation, propagating
 from varigraph.moments.conversion import is_normalisation
 from varigraph.moments.messages import scaled_messages
 from varigraph.prediction.heap import give_back
-from varigraph.prediction.masks import Site, draw_masks
+from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.caches import sound_caches
 from varigraph.prediction.sampled.design import Draw
@@ -30,8 +30,6 @@ DRAWS_KEPT = {"x": 1, "coins": 2}
 MASKS_KEPT = 2
 #: Larger masks are drawn in blocks of rows, of about so many numbers, unless they are kept.
 LARGE = 2**18
-#: Masks can be drawn from every so-manieth row on.
-STEP = 16
 #: A run on features of its own shares nothing with others.
 LIKE_NO_OTHER = Draw(features=-1, links=-1)
 
@@ -162,7 +160,7 @@ class Network:
 
     def _mask_by_rows(self, site: Site, place: int, sample: int) -> Iterator[Tensor]:
         count, samples = site.shape[0], range(sample, sample + 1)
-        step = -(-LARGE * count // site.shape.numel() // STEP) * STEP
+        step = -(-LARGE * count // site.shape.numel() // PER_COUNT) * PER_COUNT
         for start in range(0, count, step):
             rows = slice(start, min(start + step, count))
             drawn = draw_masks(
