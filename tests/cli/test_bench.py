@@ -64,7 +64,7 @@ def test_it_speaks_json(monkeypatch):
     result = CliRunner().invoke(app, [*QUICK, "--memory", "1GiB", "--json"])
     found = json.loads(result.stdout)
     assert [row["times_csr"] for row in found["rows"]] == [2, 1]
-    keys = {"name", "sources", "seconds", "memory", "fidelity", "masks", "problem"}
+    keys = {"name", "sources", "seconds", "memory", "fidelity", "masks", "problem", "beside"}
     assert set(found["rows"][0]) == keys | {"times_plain", "times_csr"}
     assert set(found) >= {"dataset", "nodes", "links", "masks", "threads", "machine", "rows"}
     assert {**asked, "progress": None} == {

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -21,6 +22,16 @@ def test_ratios_are_to_both_forwards():
     assert SPEED.ratio(slow, "plain forward") == 40
     assert SPEED.ratio(slow, "plain forward, CSR") == pytest.approx(200)
     assert SPEED.ratio(SPEED.row("wrong"), "plain forward") is None
+
+
+def test_what_was_timed_in_turn_is_what_counts():
+    turn = Row("ours", (), 3.0, 1, None, 100, beside={"plain forward": 0.6})
+    plain = replace(ROWS[0], beside={"plain forward": 0.7})
+    speed = replace(SPEED, rows=(plain, ROWS[1], turn))
+    assert speed.ratio(turn, "plain forward") == pytest.approx(5)
+    assert speed.ratio(turn, "plain forward, CSR") == pytest.approx(30)
+    assert speed.ratio(plain, "plain forward") == 1
+    assert Speed.of(json.loads(json.dumps(speed.to_dict()))) == speed
 
 
 def test_the_table_shows_all_of_it():

@@ -104,6 +104,15 @@ def test_without_repeats_nothing_is_timed(saved):
     assert found.peak is not None
 
 
+def test_others_are_timed_in_turn(saved):
+    found = tried(ONE_PASS, saved[0], Terms(repeats=2, threads=1, beside=(PLAIN, DIAGONAL)))
+    assert found.beside.keys() == {PLAIN, DIAGONAL}
+    assert min(found.beside.values()) > 0
+    assert found.seconds > 0
+    np.testing.assert_array_equal(found.logits_var, tried(ONE_PASS, saved[0], ONCE).logits_var)
+    assert tried(ONE_PASS, saved[0], Terms(repeats=0, threads=1, beside=(PLAIN,))).beside == {}
+
+
 @pytest.mark.parametrize(
     ("error", "said"),
     [(OptionError, "that is too much"), (RuntimeError, "RuntimeError: a rival fails")],

@@ -11,7 +11,7 @@ from varigraph.data import add_noise, load
 from varigraph.errors import OptionError
 from varigraph.prediction.memory import as_bytes
 from varigraph.studies.progress import Progress, quiet
-from varigraph.studies.speed.contenders import Contender, present
+from varigraph.studies.speed.contenders import CSR, PLAIN, Contender, present
 from varigraph.studies.speed.machine import Machine
 from varigraph.studies.speed.results import Row, Speed
 from varigraph.studies.speed.subject import Saved, Subject
@@ -58,7 +58,8 @@ def bench(
     subject = trained_subject(
         dataset, masks=masks, memory=memory, epochs=epochs, seed=seed, root=root, progress=tell
     )
-    rows = _rows(subject, Terms(repeats, threads), device=device, draws=draws, progress=tell)
+    terms = Terms(repeats, threads, beside=(PLAIN, CSR))
+    rows = _rows(subject, terms, device=device, draws=draws, progress=tell)
     graph = subject.graph
     return Speed(
         dataset=dataset.lower(),
@@ -138,6 +139,7 @@ def _row(contender: Contender, trial: Trial, truth: Truth) -> Row:
         fidelity=None if var is None else truth.fidelity(var, contender.sources),
         masks=trial.masks,
         problem=trial.problem,
+        beside=trial.beside,
     )
 
 

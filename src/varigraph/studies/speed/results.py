@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from varigraph.reporting.text_table import TextTable
@@ -13,7 +13,8 @@ HEADER = ("what", "about", "seconds", "× plain", "× CSR", "memory", "fidelity"
 LEGEND = (
     "vg: by vg.predict. about: what the variance is due to, features, weights (dropout) or both.",
     "seconds: median, after a first call. × plain, × CSR: times over that of the plain forward, "
-    "and over that of the same forward with the links in compressed rows.",
+    "and over that of the same forward with the links in compressed rows, both timed in turn with "
+    "what is in the row.",
     "memory: largest size of a fresh process during the first call, above that before it.",
     "fidelity: variance of the logits over that by brute force, with the same sources, median over "
     "test nodes; 1 is right.",
@@ -33,6 +34,7 @@ class Row:
         fidelity: of its variances, 1 if they are right.
         masks: as many as were timed.
         problem: why there are no figures.
+        beside: seconds of others that were timed in turn with it, by name.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Row:
     fidelity: float | None
     masks: int
     problem: str | None = None
+    beside: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -85,13 +88,14 @@ class Speed:
         return next(row for row in self.rows if row.name == name)
 
     def ratio(self, row: Row, to: str) -> float | None:
-        """How many times longer it takes than another.
+        """How many times longer it takes than another, timed in turn with it where that was done.
 
         Args:
             row: of the one.
             to: name of the other.
         """
-        other = self.row(to).seconds
+        alone = self.row(to).seconds
+        other = alone if row.name == to else row.beside.get(to, alone)
         return None if row.seconds is None or not other else row.seconds / other
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +118,10 @@ class Speed:
             record: names, numbers and lists.
         """
         rows = tuple(
-            Row(**{name: row[name] for name in Row.__dataclass_fields__} | _sources(row))
+            Row(
+                **{name: row[name] for name in Row.__dataclass_fields__ if name in row}
+                | _sources(row)
+            )
             for row in record["rows"]
         )
         machine = Machine(**record["machine"])

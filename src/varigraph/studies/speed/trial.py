@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from varigraph.studies.speed.peak_memory import PeakMemory
 from varigraph.studies.speed.subject import Builder, Subject
 
 Array = NDArray[Any]
+#: What the contender itself is called among those that are timed in turn.
+_THIS = "this"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class Trial:
         logits: their mean, ``[nodes, classes]``.
         logits_var: their variance, where the contender gives one for all masks.
         problem: why there is no answer.
+        beside: median seconds of others that were timed in turn with it, by name.
     """
 
     seconds: float | None = None
@@ -41,6 +45,7 @@ class Trial:
     logits: Array | None = None
     logits_var: Array | None = None
     problem: str | None = None
+    beside: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,14 @@ class Terms:
         repeats: calls to time after the first; 0 for the memory and the answer alone.
         threads: of torch.
         patience: seconds after which a loop over masks is cut short, and no call repeated.
+        beside: names of contenders to time in turn with this one, so that a machine that becomes
+            slower or faster does so for all of them.
     """
 
     repeats: int
     threads: int
     patience: float = 20.0
+    beside: tuple[str, ...] = ()
 
 
 def tried(name: str, builder: Builder, terms: Terms) -> Trial:
@@ -99,17 +107,39 @@ def _measured(contender: Contender, subject: Subject, terms: Terms) -> Trial:
     some = _affordable(contender, subject, terms.patience)
     answer = contender.run(some)
     peak = memory.bytes()
-    times: list[float] = []
-    while len(times) < terms.repeats and sum(times) <= terms.patience:
-        times.append(_seconds(lambda: contender.run(some), subject))
-    share = subject.masks / some.looped
+    medians = _in_turn(
+        {_THIS: lambda: contender.run(some), **_others(subject, terms)}, subject, terms
+    )
+    share, seconds = subject.masks / some.looped, medians.pop(_THIS, None)
     return Trial(
-        seconds=statistics.median(times) * share if times else None,
+        seconds=None if seconds is None else seconds * share,
         peak=peak,
         masks=some.looped,
         logits=_array(answer.logits),
         logits_var=_array(answer.logits_var) if share == 1 else None,
+        beside=medians,
     )
+
+
+def _others(subject: Subject, terms: Terms) -> dict[str, Callable[[], object]]:
+    """Calls of those that are timed beside, run once already."""
+    others: dict[str, Callable[[], object]] = {
+        name: partial(BY_NAME[name].run, subject) for name in terms.beside
+    }
+    for run in others.values() if terms.repeats else ():
+        run()
+    return others
+
+
+def _in_turn(
+    calls: dict[str, Callable[[], object]], subject: Subject, terms: Terms
+) -> dict[str, float]:
+    """Median seconds of each; nothing where no repeats are asked for."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    while len(times[_THIS]) < terms.repeats and sum(times[_THIS]) <= terms.patience:
+        for name, call in calls.items():
+            times[name].append(_seconds(call, subject))
+    return {name: statistics.median(found) for name, found in times.items() if found}
 
 
 def _affordable(contender: Contender, subject: Subject, patience: float) -> Subject:
