@@ -12,7 +12,7 @@ from typing import Any
 #: Names of glibc's options for mallopt.
 MMAP_THRESHOLD, TRIM_THRESHOLD = -3, -1
 #: From so many bytes on, a tensor is given back to the system as soon as it is freed.
-OWN_MAPPING = 2**22
+OWN_MAPPING = 2**23
 #: Where glibc's own thresholds end up in a process that has used large tensors.
 USUAL_MMAP, USUAL_TRIM = 2**25, 2**26
 
