@@ -70,7 +70,7 @@ def _process(source: Source, raw: Path, kept: Path) -> None:
             raise DatasetError(
                 f"cannot read {source.folder} from {raw}: {_summary(error)}",
                 "replace the files there by intact ones, or remove that folder",
-            ) from None  # whose chain is a hundred lines of other libraries
+            ) from error
         publish(draft / "set", kept)
 
 

@@ -138,8 +138,8 @@ def draw_masks(
     for the random byte :math:`b_i` of number i in sample t. Philox is a counter-based generator:
     each mask is read at the counter (place, sample, source) under the key ``seed``, so that it is
     the same however the samples are grouped, and on any device. Rates are rounded to 1 / 65,536,
-    the scale with them. What is counted instead of drawn takes every value equally often: the mean
-    over 256 samples is exactly 1, and numbers are as independent as the bytes.
+    the scale with them. What is counted instead of drawn takes every value equally often: over
+    256 samples the expected mean is exactly 1, and numbers are as independent as the bytes.
 
     Args:
         site: where the mask acts.
