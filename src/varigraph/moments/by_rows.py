@@ -73,19 +73,22 @@ class ByRows(Gaussian):
         """The value itself: computed once, block by block."""
         if self.whole is None:
             self._refuse_beyond_limit()
-            mean, var = (self.like.new_empty(self._tensor().shape) for _ in range(2))
-            for first in range(0, self.nodes, self.step):
-                rows = slice(first, min(first + self.step, self.nodes))
-                block = self.make(rows)
-                mean[rows], var[rows] = block.mean, block.var
-            self.__dict__["whole"] = Gaussian(mean, var)
+            self._compute()
         whole: Gaussian = self.__dict__["whole"]
         return whole
 
+    def _compute(self) -> None:
+        mean, var = (self.like.new_empty(self._tensor().shape) for _ in range(2))
+        for first in range(0, self.nodes, self.step):
+            rows = slice(first, min(first + self.step, self.nodes))
+            block = self.make(rows)
+            mean[rows], var[rows] = block.mean, block.var
+        self.__dict__["whole"] = Gaussian(mean, var)
+
     def settle(self) -> None:
         """Compute the value once and keep it, where there is room: it will be needed twice."""
-        if self._bytes <= self.room:
-            self.known  # noqa: B018 - computing it is what is wanted
+        if self.whole is None and self._bytes <= self.room:
+            self._compute()
 
     @property
     def _bytes(self) -> int:

@@ -26,8 +26,9 @@ TENSORS_AT_ONCE = 12
 #: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
 #: three each, those without masks, those under the last, and what is on its way between them.
 TENSORS_OF_ANSWER = 18
-#: Values that sums read whole, and what else is held with them, fit so many times.
-WHOLE_VALUES = 3
+#: Values that sums read whole must fit so many times: what is made of them and kept for all masks,
+#: and the answers, are held with them.
+WHOLE_VALUES = 4
 #: Numbers per node in a layer, as long as no layer has been seen.
 USUAL_WIDTH = 256
 #: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
