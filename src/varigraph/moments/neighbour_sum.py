@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import torch
 from torch import Tensor
 
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.propagation import current
+from varigraph.moments.sparse import by_mkl
 
 
 class NeighbourSum(Gaussian):
@@ -39,7 +39,7 @@ class NeighbourSum(Gaussian):
         On a processor that is a pass over memory less, where no coins are tossed.
         """
         writable = type(own) is Gaussian and 0 not in (*own.mean.stride(), *own.var.stride())
-        allowed = current().overwrite and not own.mean.is_cuda and torch.backends.mkl.is_available()
+        allowed = current().overwrite and by_mkl(own.mean)
         return writable and allowed and self.neighbours.prob is None and not self.sums_first(width)
 
     @cached_property

@@ -118,9 +118,14 @@ class Sparse:
         return _Moments.apply(self, mean, var)  # type: ignore[no-any-return,no-untyped-call]
 
 
+def by_mkl(x: Tensor) -> bool:
+    """Whether MKL multiplies sparse matrices with x, which can add to what is there."""
+    return x.device.type == "cpu" and torch.backends.mkl.is_available()
+
+
 def _into_empty(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [columns, features]
     """``matrix @ x``, without the zeros that torch writes first where MKL does not need them."""
-    if x.device.type != "cpu" or not torch.backends.mkl.is_available():
+    if not by_mkl(x):
         return matrix @ x
     out = x.new_empty(matrix.shape[0], x.shape[1])
     return torch.addmm(out, matrix, x, beta=0, out=out)
