@@ -14,6 +14,8 @@ from varigraph.errors import FileError
 
 #: Bytes that are parsed at a time: too few links for the garbage collector to wake up.
 CHUNK = 1 << 16
+#: Bytes of one tag or comment, or characters of one score: all are kept until it ends.
+LONGEST = 1 << 20
 
 
 def graphml(path: Path, score: str | Literal[False] | None) -> Iterator[LinkBlock]:
@@ -49,20 +51,29 @@ class _Edges:
         self._edge: tuple[int, str, str] | None = None
         self._value: str | None = None
         self._text: list[str] | None = None  # None where text is of no interest
+        self._length = 0  # of that text
         self._nodes: list[str] = []
         self._links: list[tuple[int, str, str, str]] = []
         self._starts: dict[str, Callable[[dict[str, str]], None]] = {}
         self._ends: dict[str, Callable[[], None]] = {}
         # By expat itself: ElementTree tells no line numbers and lets document types pass.
-        self._parser = expat.ParserCreate()
+        self._parser, self._given = expat.ParserCreate(), 0
         self._parser.buffer_text = True
         self._parser.StartDoctypeDeclHandler = self._start_doctype
         self._parser.StartElementHandler = self._start_root
 
     def parse(self, chunk: bytes, *, last: bool = False) -> None:
         """Goes on with the next bytes of the file."""
+        self._given += len(chunk)
         try:
             self._parser.Parse(chunk, last)
+        except FileError:
+            raise
+        except (LookupError, ValueError) as error:  # by the codec of that name, or for lack of one
+            raise self._error(
+                f"its encoding cannot be read: {error}",
+                'save it as UTF-8, beginning with <?xml version="1.0" encoding="UTF-8"?>',
+            ) from error
         except expat.ExpatError as error:
             raise FileError(
                 self._path,
@@ -70,6 +81,10 @@ class _Edges:
                 "fetch or write the file again; only GraphML is called .graphml or .xml",
                 line=error.lineno,
             ) from error
+        if self._given - self._parser.CurrentByteIndex > LONGEST:
+            raise self._error(
+                f"a tag or comment has more than {LONGEST:,} bytes", "save the file again"
+            )
 
     def collected(self) -> LinkBlock:
         """The nodes and links since the last call."""
@@ -115,6 +130,9 @@ class _Edges:
     def _characters(self, text: str) -> None:
         if self._text is not None:
             self._text.append(text)
+            self._length += len(text)
+            if self._length > LONGEST:
+                raise self._error(f"a score has more than {LONGEST:,} characters", "correct it")
 
     def _start_key(self, attributes: dict[str, str]) -> None:
         self._key = self._named(attributes, "id")
@@ -122,7 +140,7 @@ class _Edges:
             self._attributes[self._key] = attributes.get("attr.name", self._key)
 
     def _start_text(self, _: dict[str, str]) -> None:
-        self._text = []
+        self._text, self._length = [], 0
 
     def _start_graph(self, _: dict[str, str]) -> None:
         if self._keys is not None:
@@ -139,12 +157,14 @@ class _Edges:
         self._nodes.append(self._named(attributes, "id"))
 
     def _start_edge(self, attributes: dict[str, str]) -> None:
+        if self._edge is not None:
+            raise self._error("an <edge> stands within another", "close the first by </edge>")
         ends = self._named(attributes, "source"), self._named(attributes, "target")
         self._edge, self._value = (self._parser.CurrentLineNumber, *ends), None
 
     def _start_data(self, attributes: dict[str, str]) -> None:
         if self._edge and self._keys and attributes.get("key") in self._keys:
-            self._text = []
+            self._start_text(attributes)
 
     def _start_hyperedge(self, _: dict[str, str]) -> None:
         raise self._error("a <hyperedge> has any number of ends", "replace it by edges")

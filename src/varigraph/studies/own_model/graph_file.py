@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import DATASETS, load
+from varigraph.data.archives import opened_arrays
+from varigraph.data.attribute_names import intended
 from varigraph.errors import DatasetError, FileError, GraphError
 from varigraph.studies.own_model.pickles import read_pickle
 
@@ -22,7 +25,6 @@ KNOWN = (
     *("edge_weight", "edge_attr", "pos"),
 )
 SAVE_DATA = "torch.save(Data(x=..., edge_index=...), 'graph.pt')"
-SAVE_ARRAYS = "numpy.savez('graph.npz', x=..., edge_index=..., node_names=numpy.array(names))"
 
 
 def read_graph(source: str, *, root: Path | None = None, seed: int = 0) -> Data:
@@ -67,6 +69,7 @@ def _saved(path: Path) -> Data:
         )
     try:
         if isinstance(held, Data):
+            _check_noise(path, list(held.to_dict()))
             return Data(**held.to_dict())
         if isinstance(held, dict):
             _check_names(path, [str(name) for name in held])
@@ -77,20 +80,14 @@ def _saved(path: Path) -> Data:
 
 
 def _arrays(path: Path) -> dict[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            _check_names(path, stored.files)
-            return {name: _value(name, stored[name]) for name in stored.files}
-    except FileError:
-        raise
-    except Exception as error:  # a damaged archive fails in any way that its bytes suggest
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FileError(
-            path, f"cannot be read without running code: {said}", SAVE_ARRAYS
-        ) from error
+    with opened_arrays(path) as stored:
+        _check_names(path, stored.files)
+        return {name: _value(name, stored[name]) for name in stored.files}
 
 
 def _value(name: str, array: npt.NDArray[Any]) -> Tensor | list[str]:
+    if array.dtype.itemsize == 0:  # which takes no space in the file, however many there are
+        raise ValueError(f"the entries of {name} have no size")
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8")
     if array.dtype.kind == "U":
@@ -101,13 +98,23 @@ def _value(name: str, array: npt.NDArray[Any]) -> Tensor | list[str]:
 
 
 def _check_names(path: Path, names: list[str]) -> None:
-    unknown = [name for name in names if name not in KNOWN and not name.endswith("_mask")]
-    if unknown:
-        raise FileError(
-            path,
-            f"has {', '.join(map(repr, unknown[:4]))}, whose meaning is unknown",
-            f"use the names {', '.join(KNOWN)} or ..._mask, and leave the rest out",
-        )
+    for name in names:
+        if name not in KNOWN and not name.endswith("_mask"):
+            near = intended(name) or next(iter(get_close_matches(name, KNOWN, n=1)), None)
+            raise _unknown(path, name, near)
+
+
+def _check_noise(path: Path, names: list[str]) -> None:
+    """A Data may have anything of its own; only what is nearly the name of noise is refused."""
+    for name in names:
+        if near := intended(name):
+            raise _unknown(path, name, near)
+
+
+def _unknown(path: Path, name: str, near: str | None) -> FileError:
+    known = f"use the names {', '.join(KNOWN)} or ..._mask, and leave the rest out"
+    remedy = f"did you mean {near}? rename it" if near else known
+    return FileError(path, f"has {name!r}, whose meaning is unknown", remedy)
 
 
 def _named(graph: Data) -> Data:

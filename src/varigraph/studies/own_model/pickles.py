@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import re
 import warnings
 import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch_geometric.data.data import DataEdgeAttr, DataTensorAttr
+from torch import Tensor
+from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from varigraph.errors import FileError
+from varigraph.data.archives import check_archive, first_line
+from varigraph.data.opened_files import regular, size_of
+from varigraph.data.unpacked_sizes import ARRAYS, check_unpacked
+from varigraph.errors import FileError, VarigraphError
+
+ZIP_MARK = b"PK\x03\x04"
 
 #: What a saved ``Data`` consists of, besides the classes that torch_geometric itself names as safe.
 #: Their constructors keep what they are given, and do nothing else.
@@ -31,35 +39,64 @@ def read_pickle(path: Path, *, remedy: str) -> Any:
         remedy: how to save what belongs there.
 
     Raises:
-        FileError: if it is damaged, or holds what only code could bring back.
+        FileError: if it is damaged, holds what only code could bring back, or is too large once
+            unpacked.
     """
-    if not path.is_file():
-        raise FileError(path, "there is no such file", "correct the path")
-    _check_whole(path)
-    try:
-        with (
-            warnings.catch_warnings(),
-            torch.serialization.safe_globals(list(PARTS_OF_DATA)),
-        ):
-            warnings.simplefilter("ignore")  # torch's advice on formats; ours comes as an error
-            return torch.load(path, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as error:
-        raise FileError(path, _refusal(str(error)), remedy) from error
-    except Exception as error:  # damaged bytes fail in any way that they happen to suggest
-        raise FileError(path, f"cannot be read: {_first_line(error)}", remedy) from error
+    with regular(path) as stream:
+        try:
+            if stream.peek(len(ZIP_MARK)).startswith(ZIP_MARK):  # else torch's format before 1.6
+                _check_whole(path, stream)
+            held = _unpickled(stream)
+            _check_extent(path, held, packed=size_of(stream))
+            return held
+        except VarigraphError:
+            raise
+        except pickle.UnpicklingError as error:
+            raise FileError(path, _refusal(str(error)), remedy) from error
+        except Exception as error:  # damaged bytes fail in any way that they happen to suggest
+            said = f"{type(error).__name__}: {first_line(error)}"
+            raise FileError(path, f"cannot be read: {said}", remedy) from error
 
 
-def _check_whole(path: Path) -> None:
-    """Checksums of the archive, which torch itself does not look at."""
-    try:
-        damaged = None
-        if zipfile.is_zipfile(path):
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-    except (OSError, zipfile.BadZipFile) as error:
-        raise FileError(path, f"cannot be read: {_first_line(error)}", "fetch it again") from error
+def _unpickled(stream: io.BufferedReader) -> Any:
+    with warnings.catch_warnings(), torch.serialization.safe_globals(list(PARTS_OF_DATA)):
+        warnings.simplefilter("ignore")  # torch's advice on formats; ours comes as an error
+        return torch.load(stream, map_location="cpu", weights_only=True)
+
+
+def _check_whole(path: Path, stream: io.BufferedReader) -> None:
+    """Sizes and checksums of the archive, which torch itself does not look at."""
+    check_archive(path, stream)
+    with zipfile.ZipFile(stream) as archive:
+        damaged = archive.testzip()
     if damaged is not None:
         raise FileError(path, f"is damaged: wrong checksum of {damaged}", "fetch it again")
+    stream.seek(0)
+
+
+def _check_extent(path: Path, held: Any, *, packed: int) -> None:
+    """A tensor may repeat a few stored numbers without end: its shape alone says how often."""
+    extent = sum(tensor.numel() * tensor.element_size() for tensor in _tensors(held))
+    check_unpacked(path, extent, packed=packed, always=ARRAYS)
+
+
+def _tensors(held: Any) -> Iterator[Tensor]:
+    """All dense tensors in whatever was read, which may go round in circles."""
+    left, met = [held], set()
+    while left:
+        part = left.pop()
+        if id(part) in met:
+            continue
+        met.add(id(part))
+        if isinstance(part, Tensor):
+            if part.layout == torch.strided:
+                yield part
+        elif isinstance(part, BaseData):
+            left += [value for store in part.stores for value in store.values()]
+        elif isinstance(part, Mapping):
+            left += part.values()
+        elif isinstance(part, list | tuple | set):
+            left += part
 
 
 def _refusal(said: str) -> str:
@@ -67,7 +104,3 @@ def _refusal(said: str) -> str:
     if culprit is None:
         return "is not what torch.save writes, or is damaged"
     return f"holds {culprit[1]}, and bringing that back could run code; nothing was run"
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error) else ''}"

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from varigraph.data.opened_files import regular
 from varigraph.errors import FileError, ModelError, OptionError
 from varigraph.studies.own_model.pickles import read_pickle
 
@@ -68,12 +69,11 @@ def _safetensors(path: Path) -> Mapping[str, Tensor]:
         raise OptionError(
             f"{path} needs safetensors, which is not installed", "pip install safetensors"
         ) from error
-    if not path.is_file():
-        raise FileError(path, "there is no such file", "correct the path")
-    try:
-        state: dict[str, Tensor] = load_file(path)
-    except Exception as error:  # its own kind, which is not the same in all versions
-        raise FileError(path, f"is not a safetensors file: {error}", "save it again") from error
+    with regular(path):  # kept open, so that what was looked at is not a pipe
+        try:
+            state: dict[str, Tensor] = load_file(path)
+        except Exception as error:  # its own kind, which is not the same in all versions
+            raise FileError(path, f"is not a safetensors file: {error}", "save it again") from error
     return state
 
 
