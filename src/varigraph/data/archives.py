@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import math
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 
 from varigraph.data.opened_files import regular, size_of
@@ -31,6 +34,7 @@ def opened_arrays(path: Path) -> Iterator[NpzFile]:
     with regular(path) as stream:
         try:
             check_archive(path, stream)
+            _check_headers(stream)
             with np.load(stream, allow_pickle=False) as stored:
                 yield stored
         except VarigraphError:
@@ -61,6 +65,27 @@ def check_archive(path: Path, stream: io.BufferedReader) -> None:
     unpacked = sum(entry.file_size for entry in entries)
     check_unpacked(path, unpacked, packed=size_of(stream), always=ARRAYS)
     stream.seek(0)
+
+
+def _check_headers(stream: io.BufferedReader) -> None:
+    """Numpy makes room for what a header promises before it looks whether that much follows."""
+    with zipfile.ZipFile(stream) as archive:
+        for entry in archive.infolist():
+            with archive.open(entry) as member:
+                shape, dtype = _promised(member)
+                size = entry.file_size - member.tell()
+            if dtype.hasobject:
+                raise ValueError(f"{entry.filename} holds objects, not numbers or texts")
+            if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size:
+                raise ValueError(f"{entry.filename} is said to be {shape} of {dtype}, but is not")
+    stream.seek(0)
+
+
+def _promised(member: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    first = npy.read_magic(member) == (1, 0)
+    read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+    shape, _, dtype = read(member)
+    return shape, dtype
 
 
 def first_line(error: Exception) -> str:

@@ -86,8 +86,6 @@ def _arrays(path: Path) -> dict[str, Any]:
 
 
 def _value(name: str, array: npt.NDArray[Any]) -> Tensor | list[str]:
-    if array.dtype.itemsize == 0:  # which takes no space in the file, however many there are
-        raise ValueError(f"the entries of {name} have no size")
     if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8")
     if array.dtype.kind == "U":
