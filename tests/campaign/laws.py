@@ -1,0 +1,333 @@
+"""Laws: what is true of every answer, whatever the network and the graph.
+
+Each takes a case and its answer, raises AssertionError where it is broken, and says whether it had
+anything to say about the case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import varigraph as vg
+from campaign import brute_force
+from campaign.cases import CLOSED_FORMS, Case
+from campaign.networks import dropout_of, is_approximate, sees_whole_graph
+
+Law = Callable[[Case, vg.Prediction], bool]
+Prediction = vg.Prediction
+SMALL_NOISE = 1e-6
+DRAWS = 300
+FACTOR = 3
+
+
+def finite(_: Case, pred: Prediction) -> bool:
+    """NaN and infinity are never an answer."""
+    for name, values in _figures(pred).items():
+        assert bool(values.isfinite().all()), f"{name} is not finite: {values}"
+    return True
+
+
+def non_negative(_: Case, pred: Prediction) -> bool:
+    """A variance has a root. Shares of a sampled answer are unbiased, and may be below zero."""
+    whole = {"total": pred.total, "logits.var": pred.logits.var}
+    if not _sampled(pred):
+        whole |= {name: part for name, part in pred.by_source.items() if name != "interactions"}
+    for name, values in whole.items():
+        assert bool((values >= 0).all()), f"{name} is negative: {values.min()}"
+    return True
+
+
+def adds_up(case: Case, pred: Prediction) -> bool:
+    """The parts make the whole, and in regression the logits, summed elsewhere, are the answer."""
+    parts = torch.stack([pred.by_source[part] for part in pred.by_source])
+    size = parts.abs().sum(0)
+    _alike(parts.sum(0), pred.total, "sum of the parts", relative=1e-5, floor=1e-5 * size)
+    if case.is_regression:
+        _alike(pred.logits.mean, pred.mean, "logits.mean", relative=1e-5, floor=0)
+        floor = 1e-4 * size + _rounding(pred)
+        _alike(pred.logits.var, pred.total, "logits.var", relative=1e-4, floor=floor)
+    return True
+
+
+def probable(case: Case, pred: Prediction) -> bool:
+    """Class probabilities lie in [0, 1], add up to 1, and vary by at most m (1 - m)."""
+    if case.is_regression:
+        return False
+    mean, slack = pred.mean, 1e-4
+    assert bool(((mean >= -slack) & (mean <= 1 + slack)).all()), f"probabilities {mean}"
+    _alike(mean.sum(-1), torch.ones_like(mean[:, 0]), "sum of probabilities", 0, slack)
+    if not _sampled(pred):  # an unbiased variance of few draws may be beyond
+        most = (mean * (1 - mean)).clamp_min(0) * (1 + 1e-2) + slack
+        assert bool((pred.total <= most).all()), f"total {pred.total} beyond m (1 - m) = {most}"
+    return True
+
+
+def repeats(case: Case, pred: Prediction) -> bool:
+    """The same seed gives the same bits."""
+    again = _figures(case.answer())
+    for name, values in _figures(pred).items():
+        assert torch.equal(values, again[name]), f"{name} differs the second time"
+    return True
+
+
+def picks_rows(case: Case, pred: Prediction) -> bool:
+    """What is said about a node does not depend on which others are asked about."""
+    nodes = case.options.get("nodes")
+    if nodes is None:
+        index = torch.arange(len(case.data.x))[:: max(1, len(case.data.x) // 3)]
+        index = torch.cat([index, index[:1]]).flip(0)
+        _same_answer(case.but(nodes=index).answer(), pred, index)
+    else:
+        index = torch.as_tensor(nodes)
+        index = index.nonzero().flatten() if index.dtype == torch.bool else index
+        _same_answer(pred, case.but(nodes=None).answer(), index)
+    return True
+
+
+def ignores_memory(case: Case, pred: Prediction) -> bool:
+    """Memory decides about the order of work, not about the answer."""
+    try:
+        bounded = case.but(memory="48MiB" if "memory" not in case.options else "1GiB").answer()
+    except vg.errors.TooLargeError:
+        return False
+    if bounded.method != pred.method:
+        return False
+    _same_answer(bounded, pred)
+    return True
+
+
+def ignores_order_of_links(case: Case, pred: Prediction) -> bool:
+    """Links are found by their ends: the order in which they are listed says nothing."""
+    links = case.data.edge_index
+    if links is None or links.shape[1] < 2:
+        return False
+    order = torch.arange(links.shape[1], device=links.device).flip(0).roll(1)
+    prob = case.data.edge_prob[order] if "edge_prob" in case.data else None
+    _same_answer(case.with_data(edge_index=links[:, order], edge_prob=prob).answer(), pred)
+    return True
+
+
+def ignores_layout(case: Case, pred: Prediction) -> bool:
+    """How numbers lie in memory says nothing, nor does the form in which one noise is given."""
+    x, var = case.data.x, _variance(case)
+    plain = case.with_data(x=x.clone(memory_format=torch.contiguous_format), x_var=var)
+    _same_answer(plain.answer(), pred)
+    return True
+
+
+def follows_names(case: Case, pred: Prediction) -> bool:
+    """Numbering the nodes anew numbers the answer anew. Draws would be others."""
+    data = case.data
+    if _draws(case, pred) or data.edge_index is None or "nodes" in case.options:
+        return False
+    new = torch.arange(len(data.x), device=data.x.device).flip(0).roll(len(data.x) // 3)
+    old = new.argsort()
+    renamed = case.with_data(
+        x=data.x[old], edge_index=new[data.edge_index], x_var=_variance(case)[old]
+    )
+    _same_answer(renamed.answer(), pred, old)
+    return True
+
+
+def follows_units(case: Case, pred: Prediction) -> bool:
+    """An output in units 1e6 times as large has a variance 1e-12 times as large, others theirs."""
+    if not case.is_regression:
+        return False
+    units = torch.ones_like(pred.mean[0])
+    units[-1] = 1e-6
+    scaled = case.but(model=_InUnits(case.model, units), forward=_in_units(case)).answer()
+    if scaled.method != pred.method:
+        return False
+    tiny = 1e3 * torch.finfo(pred.mean.dtype).tiny
+    for name, values in _variances(pred).items():
+        floor = _rounding(pred) * units.square() if _sampled(pred) else tiny
+        _alike(_variances(scaled)[name], values * units.square(), name, relative=1e-3, floor=floor)
+    return True
+
+
+def rests_without_noise(case: Case, _: Prediction) -> bool:
+    """Where nothing is uncertain there is no variance, and the mean is the network's own answer."""
+    certain = _features_alone(case, 0 * _variance(case))
+    pred, own = certain.answer(), _own_answer(case)
+    size = float(own.abs().max()) + 1e-3
+    assert float(pred.total.max()) <= 1e-12 * size**2, f"variance {pred.total.max()} of nothing"
+    _alike(pred.mean, own, "mean", relative=0, floor=_digits(own) * size)
+    return True
+
+
+def rests_near_no_noise(case: Case, _: Prediction) -> bool:
+    """Next to no noise is next to none: no curvature is infinite, no norm falls over."""
+    if is_approximate(case.model):  # a norm of constants makes much of little
+        return False
+    quiet = _features_alone(case, torch.where(_variance(case) > 0, 1e-20, 0.0))
+    pred, own = quiet.answer(), _own_answer(case)
+    size = float(own.abs().max()) + 1e-3
+    finite(case, pred)
+    assert float(pred.total.max()) <= 1e-6 * size**2, f"variance {pred.total.max()} of 1e-20"
+    _alike(pred.mean, own, "mean", relative=0, floor=1e-3 * size)
+    return True
+
+
+def agrees_with_draws_of_features(case: Case, _: Prediction) -> bool:
+    """For small noise first-order is right, and sampling always: each number within a factor."""
+    var = torch.where(_variance(case) > 0, SMALL_NOISE, 0.0).to(case.data.x)
+    if not _answers_truly(case) or not bool((var > 0).any()):
+        return False
+    alone = _features_alone(case, var, samples=DRAWS)
+    pred = alone.answer()
+    drawn = _drawn(alone, var=var, coins=False, masks=False, draws=DRAWS)
+    true, mean = drawn.var(0), drawn.mean(0)
+    seen = true > (100 * torch.finfo(true.dtype).eps * mean.abs().amax(0)).square()
+    if is_approximate(case.model):  # which is refined by sampling only where it is far off
+        _within_factor(pred.total[seen].sum(), true[seen].sum(), "variance due to features")
+    else:
+        _within_factor(pred.total[seen], true[seen], "variance due to features")
+    return True
+
+
+def agrees_with_draws_of_all(case: Case, _: Prediction) -> bool:
+    """Coins and masks are not small: the variance of all logits together within a factor."""
+    if not _answers_truly(case) or getattr(case.model, "ending", ""):
+        return False
+    uncertain = "edge_prob" in case.data and case.options.get("links") != "weight"
+    if not (uncertain or dropout_of(case.model)) or dropout_of(case.model) > 0.5:
+        return False
+    var = torch.where(_variance(case) > 0, SMALL_NOISE, 0.0).to(case.data.x)
+    if uncertain:  # a rare coin would need more draws
+        case = case.with_data(edge_prob=case.data.edge_prob.clamp_min(0.5))
+    asked = case.with_data(x_var=var).but(nodes=None, sources=None, weights=None, dropout=None)
+    pred = asked.but(samples=DRAWS).answer()
+    drawn = _drawn(case, var=var, coins=uncertain, masks=True, draws=2 * DRAWS, raw=True)
+    true = drawn.var(0).sum()
+    if true > 1e-6 * drawn.mean(0).square().sum():
+        _within_factor(pred.logits.var.sum(), true, "variance of all logits")
+    return True
+
+
+#: Laws of the answer itself, looked at in every case.
+ALWAYS: tuple[Law, ...] = (finite, non_negative, adds_up, probable)
+#: Laws that ask again; a few of them are looked at in each case.
+SOMETIMES: tuple[Law, ...] = (
+    repeats,
+    picks_rows,
+    ignores_memory,
+    ignores_order_of_links,
+    ignores_layout,
+    follows_names,
+    follows_units,
+    rests_without_noise,
+    rests_near_no_noise,
+    agrees_with_draws_of_features,
+    agrees_with_draws_of_all,
+)
+
+
+class _InUnits(nn.Module):
+    """A network whose outputs are given in other units."""
+
+    def __init__(self, model: nn.Module, units: Tensor) -> None:
+        super().__init__()
+        self.model = model
+        self.register_buffer("units", units)
+        self.training = model.training
+
+    def forward(self, *inputs: Any) -> Any:
+        return self.model(*inputs) * self.units
+
+
+def _in_units(case: Case) -> Any:
+    return case.options.get("forward")
+
+
+def _figures(pred: Prediction) -> dict[str, Tensor]:
+    return {"mean": pred.mean, **_variances(pred), "logits.mean": pred.logits.mean}
+
+
+def _variances(pred: Prediction) -> dict[str, Tensor]:
+    return {"total": pred.total, "logits.var": pred.logits.var, **pred.by_source}
+
+
+def _sampled(pred: Prediction) -> bool:
+    return pred.method.startswith("sampled")
+
+
+def _draws(case: Case, pred: Prediction) -> bool:
+    """Whether anything was drawn for an answer."""
+    masks = case.options["samples"] > 0 and (dropout_of(case.model) or case.options.get("dropout"))
+    by_masks = pred.method.startswith("diagonal") or case.options.get("weights") == "sampled"
+    return _sampled(pred) or bool(masks and by_masks)
+
+
+def _answers_truly(case: Case) -> bool:
+    """Whether the method promises more than an order of nodes for this network."""
+    method = case.options["method"]
+    exact = method not in CLOSED_FORMS or not is_approximate(case.model)
+    return method in ("auto", "first-order", "sampled") and exact
+
+
+def _variance(case: Case) -> Tensor:  # -> [nodes, features]
+    var = case.data.get("x_var")
+    return (
+        torch.as_tensor(0.0 if var is None else var).to(case.data.x).expand_as(case.data.x).clone()
+    )
+
+
+def _features_alone(case: Case, var: Tensor, samples: int = 8) -> Case:
+    """The same case with this noise in the features and nothing else uncertain."""
+    only = case.with_data(x_var=var.to(case.data.x), edge_prob=None)
+    return only.but(nodes=None, sources=("features",), samples=samples, weights=None, dropout=None)
+
+
+def _own_answer(case: Case) -> Tensor:  # -> [nodes, outputs]
+    zero = torch.zeros_like(case.data.x)
+    certain = case.with_data(edge_prob=None)
+    return _drawn(certain, var=zero, coins=False, masks=False, draws=1)[0]
+
+
+def _drawn(case: Case, *, raw: bool = False, **what: Any) -> Tensor:  # [draws, nodes, outputs]
+    """Answers to draws: class probabilities, unless the logits themselves are wanted."""
+    whole = sees_whole_graph(case.model)
+    out = brute_force.outputs(
+        case.model, case.data, forward=case.forward, side_by_side=not whole, **what
+    )
+    if raw or case.is_regression:
+        return out
+    ending = getattr(case.model, "ending", "")
+    return {"softmax": out, "log_softmax": out.exp()}.get(ending, out.softmax(-1))
+
+
+def _digits(values: Tensor) -> float:
+    """Relative rounding error that a deep sum may have."""
+    return 1e3 * float(torch.finfo(values.dtype).eps)
+
+
+def _rounding(pred: Prediction) -> Tensor:  # -> [outputs]
+    """Variance that rounding the answers of draws looks like."""
+    tiny = 1e3 * torch.finfo(pred.mean.dtype).tiny
+    return (_digits(pred.mean) * pred.logits.mean.abs().amax(0)).square() / 100 + tiny
+
+
+def _same_answer(one: Prediction, two: Prediction, rows: Tensor | None = None) -> None:
+    """Two predictions agree, the second restricted to some rows."""
+    assert one.method.split(":")[0] == two.method.split(":")[0], f"{one.method} for {two.method}"
+    index = slice(None) if rows is None else rows.to(two.mean.device)
+    size = float(two.mean.abs().max()) + 1e-6
+    floor = _rounding(two) + 1e-5 * two.total[index]  # a part is what is left of a whole
+    _alike(one.mean, two.mean[index], "mean", 1e-3, _digits(two.mean) * size)
+    for name, values in _variances(two).items():
+        _alike(_variances(one)[name], values[index], name, relative=1e-3, floor=floor)
+
+
+def _alike(one: Tensor, two: Tensor, what: str, relative: float, floor: Tensor | float) -> None:
+    assert one.shape == two.shape, f"{what} has shape {tuple(one.shape)}, not {tuple(two.shape)}"
+    off = (one - two).abs() > relative * two.abs() + floor
+    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {two[off][:4].tolist()}"
+
+
+def _within_factor(one: Tensor, true: Tensor, what: str) -> None:
+    off = (one > FACTOR * true) | (one < true / FACTOR)
+    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {true[off][:4].tolist()}"
