@@ -71,7 +71,8 @@ def test_details_are_shown():
     assert "8.374e-05" in shown
 
 
-def test_a_data_set_of_a_folder(tmp_path):
+def test_a_data_set_of_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("VARIGRAPH_UNCHECKED", "computers")
     root = write_computers(tmp_path / "root")
     found = json.loads(data("computers", "--root", root, "--json").stdout)
     assert found["there"]
@@ -93,6 +94,13 @@ def test_half_a_data_set_is_not_there(tmp_path):
     found = json.loads(data("pubmed", "--root", tmp_path / "root", "--json").stdout)
     assert not found["there"]
     assert "lacks ind.pubmed.x" in found["place"]
+
+
+def test_a_data_set_that_differs_is_refused(explained, tmp_path):
+    root = write_computers(tmp_path / "root")
+    assert "is not that of Computers: its SHA-256 is " in explained(
+        "data", "computers", "--root", root
+    )
 
 
 def test_mistakes_are_explained(explained, tmp_path):

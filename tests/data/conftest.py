@@ -21,6 +21,7 @@ def cache(tmp_path, monkeypatch):
 def photo(tmp_path, monkeypatch):
     """A root that holds a Photo of 5 nodes, in the format of the real one."""
     monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
+    monkeypatch.setenv("VARIGRAPH_UNCHECKED", "photo")
     return write_photo(tmp_path / "root")
 
 

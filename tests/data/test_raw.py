@@ -1,46 +1,60 @@
+import io
 import os
-import shutil
-from pathlib import Path
+import pickle
+import warnings
+from urllib.error import URLError
 
+import numpy as np
 import pytest
 import torch
-from torch_geometric.datasets import Amazon
 
 from data.tiny_photo import write_photo
+from studies.comparison.tiny_computers import write_computers
+from varigraph.data import UncheckedDataWarning, amazon, load, planetoid, raw
 from varigraph.data.raw import read
 from varigraph.data.sources import SOURCES
-from varigraph.errors import DatasetError
+from varigraph.errors import DatasetError, FileError
 
 PHOTO = SOURCES["photo"]
-FILE = PHOTO.files[0]
+FILE = next(iter(PHOTO.files))
+
+
+class Spy:
+    """Its pickle creates a folder when it is read with code."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.path),))
 
 
 def tree(folder):
     return {(path, path.lstat().st_mtime_ns) for path in [folder, *folder.rglob("*")]}
 
 
-def kept(cache):
-    return sorted((cache / "processed").iterdir())
-
-
 @pytest.fixture
-def processed(monkeypatch):
-    """How often raw files were processed."""
-    calls, process = [], Amazon.process
+def served(monkeypatch):
+    """Answers downloads from a folder; the addresses that were asked for."""
+    asked = []
 
-    def count(dataset):
-        calls.append(dataset)
-        process(dataset)
+    def serve(folder):
+        def urlopen(address, timeout):
+            asked.append(address)
+            return io.BytesIO((folder / address.rpartition("/")[2]).read_bytes())
 
-    monkeypatch.setattr(Amazon, "process", count)
-    return calls
+        monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
+        monkeypatch.setattr(raw, "urlopen", urlopen)
+        return asked
+
+    return serve
 
 
-def test_nothing_is_written_into_the_root(photo, cache):
+def test_nothing_is_written_anywhere(photo, cache):
     before = tree(photo)
     read(PHOTO, root=photo)
     assert tree(photo) == before
-    assert [entry.name for entry in cache.iterdir()] == ["processed"]  # and no draft is left
+    assert not cache.exists()
 
 
 def test_a_read_only_root_serves(photo):
@@ -54,103 +68,176 @@ def test_a_read_only_root_serves(photo):
             folder.chmod(0o755)
 
 
-def test_files_are_processed_once(photo, processed):
-    first, again = read(PHOTO, root=photo), read(PHOTO, root=photo)
-    assert len(processed) == 1
-    assert torch.equal(first.edge_index, again.edge_index)
-
-
-def test_two_roots_do_not_mix(photo, tmp_path, cache):
+def test_two_roots_do_not_mix(photo, tmp_path):
     other = write_photo(tmp_path / "other", first_label=5)
     assert [read(PHOTO, root=root).y[0].item() for root in (photo, other, photo)] == [0, 5, 0]
-    assert len(kept(cache)) == 2
-
-
-def test_changed_files_are_processed_anew(photo, tmp_path):
-    assert read(PHOTO, root=photo).y[0] == 0
-    changed = write_photo(tmp_path / "other", first_label=5) / "Photo" / "raw" / FILE
-    os.utime(changed, ns=(0, 0))  # also where the clock is too coarse to tell the two apart
-    shutil.copy2(changed, photo / "Photo" / "raw" / FILE)
-    assert read(PHOTO, root=photo).y[0] == 5
-
-
-def test_files_are_copied_where_links_cannot_be_made(photo, cache, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError("no links here")
-
-    monkeypatch.setattr(Path, "symlink_to", refuse)
-    assert read(PHOTO, root=photo).num_nodes == 5
-    copied = kept(cache)[0] / "Photo" / "raw"
-    assert not copied.is_symlink()
-    assert [file.name for file in copied.iterdir()] == [FILE]
 
 
 def test_reading_is_silent(photo, monkeypatch, capfd):
-    monkeypatch.delenv("PYTEST_CURRENT_TEST")  # under pytest the reader is quiet by itself
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
     read(PHOTO, root=photo)
     assert capfd.readouterr() == ("", "")
 
 
-def test_an_interrupted_call_leaves_nothing_behind(photo, cache, monkeypatch):
-    def interrupt(dataset):
-        Path(dataset.processed_paths[0]).write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Amazon, "process", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            read(PHOTO, root=photo)
-    assert list(cache.iterdir()) == []
-    assert read(PHOTO, root=photo).num_nodes == 5
-
-
-def test_unreadable_files_are_explained_and_nothing_is_kept(photo, cache):
-    raw = photo / "Photo" / "raw"
-    (raw / FILE).write_bytes(b"version https://git-lfs.github.com/spec/v1")
+def test_unreadable_files_are_explained(photo):
+    folder = photo / "Photo" / "raw"
+    (folder / FILE).write_bytes(b"version https://git-lfs.github.com/spec/v1")
     with pytest.raises(DatasetError) as caught:
         read(PHOTO, root=photo)
-    assert f"cannot read Photo from {raw}: " in caught.value.problem
+    assert f"cannot read Photo from {folder}: " in caught.value.problem
+    assert FILE in caught.value.problem
     assert "intact" in caught.value.remedy
-    assert list(cache.iterdir()) == []
 
 
-def test_a_damaged_copy_is_named(photo, cache):
-    read(PHOTO, root=photo)
-    (kept(cache)[0] / "Photo" / "processed" / "data.pt").write_bytes(b"half")
-    with pytest.raises(DatasetError) as caught:
+@pytest.mark.parametrize("part", ["adj_indices", "attr_indices"])
+def test_indices_out_of_bounds_are_refused_before_they_are_written_to(photo, part):
+    path = photo / "Photo" / "raw" / FILE
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    arrays[part] = arrays[part] + 10**6
+    np.savez(path, **arrays)
+    with pytest.raises(DatasetError, match="cannot read Photo"):
         read(PHOTO, root=photo)
-    assert "the processed copy of Photo is damaged: " in caught.value.problem
-    assert f"delete {kept(cache)[0]}" in caught.value.remedy
 
 
-def test_a_missing_set_is_downloaded_once_into_the_cache(photo, tmp_path, cache, monkeypatch):
-    downloads = []
+# Verified
 
-    def download(dataset):
-        downloads.append(dataset)
-        shutil.copy(photo / "Photo" / "raw" / FILE, dataset.raw_dir)
 
-    monkeypatch.setattr(Amazon, "download", download)
+def test_a_missing_set_is_downloaded_once_into_the_cache(photo, tmp_path, cache, served):
+    asked = served(photo / "Photo" / "raw")
     empty = tmp_path / "empty"
     empty.mkdir()
     assert read(PHOTO, root=empty).num_nodes == 5
     assert read(PHOTO).num_nodes == 5
-    assert len(downloads) == 1
+    assert asked == [f"{PHOTO.address}/{FILE}"]
+    assert [entry.name for entry in cache.iterdir()] == ["Photo"]  # and no draft is left
     assert (cache / "Photo" / "raw" / FILE).is_file()
     assert list(empty.iterdir()) == []
 
 
+def test_a_download_that_is_something_else_is_not_kept(tmp_path, cache, served):
+    served(write_computers(tmp_path / "root") / "Computers" / "raw")
+    with pytest.raises(DatasetError) as caught:
+        read(SOURCES["computers"])
+    assert "is not kept" in caught.value.problem
+    assert SOURCES["computers"].files["amazon_electronics_computers.npz"] in caught.value.problem
+    assert "root=" in caught.value.remedy
+    assert list(cache.iterdir()) == []
+
+
 def test_a_failed_download_names_the_ways_to_give_the_files(cache, monkeypatch):
-    def fail(dataset):
-        (Path(dataset.raw_dir) / FILE).write_bytes(b"half")
-        raise OSError("no network")
+    def fail(address, timeout):
+        raise URLError("no network")
 
     monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
-    monkeypatch.setattr(Amazon, "download", fail)
+    monkeypatch.setattr(raw, "urlopen", fail)
     with pytest.raises(DatasetError) as caught:
         read(PHOTO)
     assert "Photo is not on this machine" in caught.value.problem
-    assert "OSError: no network" in caught.value.problem
+    assert "no network" in caught.value.problem
     assert "root=" in caught.value.remedy
     assert "$VARIGRAPH_DATA" in caught.value.remedy
     assert list(cache.iterdir()) == []
+
+
+def test_a_copy_that_differs_is_refused_with_both_checksums(tmp_path, monkeypatch):
+    root = write_computers(tmp_path / "root")
+    path = root / "Computers" / "raw" / "amazon_electronics_computers.npz"
+    with np.load(path) as stored:
+        found = amazon.arrays_sha256({name: stored[name] for name in amazon.NAMES})
+    with pytest.raises(DatasetError) as caught:
+        load("computers", root=root)
+    expected = SOURCES["computers"].files[path.name]
+    assert caught.value.problem == (
+        f"{path} is not that of Computers: its SHA-256 is {found}, not {expected}"
+    )
+    assert "VARIGRAPH_UNCHECKED=computers" in caught.value.remedy
+    monkeypatch.setenv("VARIGRAPH_UNCHECKED", "photo Computers")
+    assert load("computers", root=root).num_nodes == 60
+
+
+def test_a_set_without_a_checksum_is_read_with_a_word_about_it(photo, monkeypatch):
+    monkeypatch.delenv("VARIGRAPH_UNCHECKED")
+    with pytest.warns(UncheckedDataWarning, match="Photo.* are not verified") as told:
+        load("photo", root=photo)
+    assert "VARIGRAPH_UNCHECKED=photo" in str(told[0].message)
+    assert told[0].filename == __file__
+
+
+def test_packing_and_precision_are_not_part_of_the_checksum(photo, tmp_path):
+    path = photo / "Photo" / "raw" / FILE
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in amazon.NAMES}
+    smaller = {
+        name: array.astype("i4" if array.dtype.kind == "i" else "f4")
+        for name, array in arrays.items()
+    }
+    assert amazon.arrays_sha256(arrays) == amazon.arrays_sha256(smaller)
+    arrays["labels"][0] += 1
+    assert amazon.arrays_sha256(arrays) != amazon.arrays_sha256(smaller)
+
+
+# Without running code
+
+
+@pytest.fixture
+def trapped(tmp_path):
+    """A CiteSeer whose every pickle would create a folder; the root and that folder."""
+    created, folder = tmp_path / "created", tmp_path / "root" / "CiteSeer" / "raw"
+    folder.mkdir(parents=True)
+    for name in SOURCES["citeseer"].files:
+        (folder / name).write_bytes(pickle.dumps(Spy(created), protocol=2))
+    (folder / "ind.citeseer.test.index").write_text("0\n1\n")
+    return tmp_path / "root", created
+
+
+@pytest.mark.parametrize(("unchecked", "told"), [("", "SHA-256"), ("citeseer", "nothing was run")])
+def test_code_in_raw_files_is_not_run(trapped, unchecked, told, monkeypatch):
+    monkeypatch.setenv("VARIGRAPH_UNCHECKED", unchecked)
+    root, created = trapped
+    with pytest.raises(DatasetError) as caught:
+        load("citeseer", root=root)
+    assert not created.exists()
+    assert str(root / "CiteSeer" / "raw" / "ind.citeseer.x") in caught.value.problem
+    assert told in caught.value.problem
+    pickle.loads((root / "CiteSeer" / "raw" / "ind.citeseer.x").read_bytes())  # the trap does work
+    assert created.exists()
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_only_harmless_things_are_unpickled(tmp_path, protocol):
+    created = tmp_path / "created"
+    for held in (Spy(created), [{"a": [Spy(created)]}], np.array([Spy(created)], dtype=object)):
+        with pytest.raises(FileError, match=r"ind\.x: .* nothing was run"):
+            planetoid.harmless(tmp_path / "ind.x", pickle.dumps(held, protocol=protocol))
+    assert not created.exists()
+
+
+def test_code_in_processed_files_is_not_run(photo, tmp_path, cache):
+    created = tmp_path / "created"
+    for folder in (photo / "Photo", cache / "Photo", cache / "processed" / "Photo"):
+        (folder / "processed").mkdir(parents=True)
+        torch.save(Spy(created), folder / "processed" / "data.pt")
+    assert load("photo", root=photo).num_nodes == 5
+    assert not created.exists()
+
+
+@pytest.mark.real_data
+@pytest.mark.parametrize("name", ["citeseer", "pubmed", "computers"])
+def test_graphs_are_those_that_torch_geometric_reads(real_data, name):
+    from torch_geometric.io import read_npz, read_planetoid_data
+    from torch_geometric.utils import to_undirected
+
+    folder = str(real_data / SOURCES[name].folder / "raw")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its old pickles
+        theirs = (
+            read_npz(f"{folder}/{amazon.file(name)}")
+            if name == "computers"
+            else read_planetoid_data(folder, name)
+        )
+    ours = read(SOURCES[name], root=real_data)
+    assert torch.equal(ours.x, theirs.x)
+    assert torch.equal(ours.y, theirs.y)
+    both = [to_undirected(graph.edge_index, num_nodes=graph.num_nodes) for graph in (ours, theirs)]
+    assert torch.equal(*both)

@@ -8,17 +8,28 @@ from varigraph.errors import DatasetError
 PHOTO = SOURCES["photo"]
 
 
-@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES.keys())
-def test_the_files_are_those_the_reader_asks_for(source):
-    reader = source.reader.__new__(source.reader)  # its __init__ would read the disk
-    reader.name = source.folder
+READERS = {"citeseer": Planetoid, "pubmed": Planetoid, "computers": Amazon, "photo": Amazon}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_files_and_addresses_are_those_of_torch_geometric(name):
+    reader = READERS[name].__new__(READERS[name])  # its __init__ would read the disk
+    reader.name = SOURCES[name].folder
     expected = reader.raw_file_names
-    assert list(source.files) == ([expected] if isinstance(expected, str) else expected)
+    assert list(SOURCES[name].files) == ([expected] if isinstance(expected, str) else expected)
+    assert SOURCES[name].address == reader.url.rstrip("/")
 
 
 def test_citations_are_row_normalised_and_products_are_not():
-    assert {s.reader for s in SOURCES.values() if s.row_normalised} == {Planetoid}
-    assert {s.reader for s in SOURCES.values() if not s.row_normalised} == {Amazon}
+    assert {name for name in SOURCES if SOURCES[name].row_normalised} == {"citeseer", "pubmed"}
+
+
+def test_every_file_has_a_checksum_but_that_of_photo():
+    without = {name for name in SOURCES if None in SOURCES[name].files.values()}
+    assert without == {"photo"}
+    known = [sha for source in SOURCES.values() for sha in source.files.values() if sha]
+    assert len(set(known)) == len(known) == 17
+    assert {len(bytes.fromhex(sha)) for sha in known} == {32}
 
 
 def test_root_comes_before_the_environment_and_both_before_the_cache(
@@ -53,7 +64,7 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path, monkeypatch):
 def test_an_incomplete_folder_is_refused_before_anything_is_downloaded_into_it(tmp_path):
     raw = tmp_path / "root" / "PubMed" / "raw"
     raw.mkdir(parents=True)
-    for name in SOURCES["pubmed"].files[:-2]:
+    for name in list(SOURCES["pubmed"].files)[:-2]:
         (raw / name).touch()
     with pytest.raises(DatasetError) as caught:
         raw_folder(SOURCES["pubmed"], root=tmp_path / "root")

@@ -4,12 +4,14 @@ from varigraph.data.checks import check_graph
 from varigraph.data.graphs import DATASETS, load
 from varigraph.data.link_files import read_links
 from varigraph.data.noise import add_noise, feature_variance
+from varigraph.data.raw import UncheckedDataWarning
 from varigraph.data.reading import DroppedLinksWarning, Reading
 
 __all__ = [
     "DATASETS",
     "DroppedLinksWarning",
     "Reading",
+    "UncheckedDataWarning",
     "add_noise",
     "check_graph",
     "feature_variance",

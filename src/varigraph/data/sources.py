@@ -1,19 +1,22 @@
-"""The data sets that are read from disk: which class reads them, which files they consist of."""
+"""The data sets that are read from disk: their files, what these must be, and who reads them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from torch_geometric.datasets import Amazon, Planetoid
+from torch_geometric.data import Data
 
+from varigraph.data.amazon import file, read_amazon
 from varigraph.data.cache import cache_folder
+from varigraph.data.planetoid import Verify, files, read_planetoid
 from varigraph.errors import DatasetError
 
 VARIABLE = "VARIGRAPH_DATA"
+PLANETOID = "https://github.com/kimiyoung/planetoid/raw/master/data"
+BENCHMARK = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
 
 
 @dataclass(frozen=True)
@@ -21,34 +24,57 @@ class Source:
     """A data set in torch_geometric's layout, ``<root>/<folder>/raw/<files>``.
 
     Args:
-        folder: name of its folder, which is also its name for torch_geometric.
-        reader: the torch_geometric class that reads it.
-        files: the raw files, all of them needed.
+        folder: name of its folder.
+        address: of the folder from which its files are downloaded.
+        files: the raw files, all of them needed, and their SHA-256; None where it is unknown.
+        reader: makes a graph of the folder of raw files.
         row_normalised: whether every row of features is scaled to sum 1.
     """
 
     folder: str
-    reader: Any
-    files: tuple[str, ...]
+    address: str
+    files: Mapping[str, str | None]
+    reader: Callable[[Path, str, Verify], Data]
     row_normalised: bool
 
 
-def _planetoid(folder: str) -> Source:
-    parts = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
-    files = tuple(f"ind.{folder.lower()}.{part}" for part in parts)
-    return Source(folder, Planetoid, files, row_normalised=True)
+def _planetoid(folder: str, *sha256: str) -> Source:
+    known = dict(zip(files(folder), sha256, strict=True))
+    return Source(folder, PLANETOID, known, read_planetoid, row_normalised=True)
 
 
-def _amazon(folder: str) -> Source:
-    files = (f"amazon_electronics_{folder.lower()}.npz",)
-    return Source(folder, Amazon, files, row_normalised=False)
+def _amazon(folder: str, sha256: str | None) -> Source:
+    """Of the arrays and not of the file, which is around in more than one packing."""
+    return Source(folder, BENCHMARK, {file(folder): sha256}, read_amazon, row_normalised=False)
 
 
 SOURCES = {
-    "citeseer": _planetoid("CiteSeer"),
-    "pubmed": _planetoid("PubMed"),
-    "computers": _amazon("Computers"),
-    "photo": _amazon("Photo"),
+    "citeseer": _planetoid(
+        "CiteSeer",
+        "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
+        "539a8906a2da97628d212f2fdd668c109a8b3f0d36574b59e5d3fd5b5303da21",
+        "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
+        "8ba87e515d8e3ee3cf52f6d2c5b86aa73f11ecad825a808455209ec26cd54924",
+        "55e5bd1ba1e733a04598753ad1a8d57957f4b8f89e74519f41f4f4938767e4ce",
+        "f704b2d986dde6c2669934de1f3ae5696a6cf9455c0f6b2646a2d135ea0a1c95",
+        "d79a4ef9d3e7169aee8946145f6b7306e35bc79bffad26346cfb94e10e9912a7",
+        "2af990671580b6b2df5d158d1038f8292e30c9cd821b5453f399659b25b723d4",
+    ),
+    "pubmed": _planetoid(
+        "PubMed",
+        "fbe9cb5c47200d1b7769a26e579be3b7130b556831f9d850e77c4c74f2599b33",
+        "4eb5f5d0f30f26497eb0ac6ac9719d09c67e284f1ed0385c93f3ef27a671da3d",
+        "508e538e2abdccdd54c4d3e9f49d638b4af7107d85845f66ddea5a5152658b7e",
+        "e6c807633307a07ed659249006536a147c7999c797f11a2560752990181b41b3",
+        "ee2e0d4819d9fbcc403689c3bf2e49face401b605932f093bc58ab6461130fdd",
+        "0c37bbe3b5014ec365e9d393cf4791925e5ed94fb194305d74f064a8d7b50f0e",
+        "5b89f0036ca22909471f1e6558eb42fa06e0c730a577bde5b058b40638f81dc9",
+        "b101d421688bbaecbd82e8a18f1e282378d6830f3a37666f28ebc47f844341b5",
+    ),
+    "computers": _amazon(
+        "Computers", "a2ba6a26c807ee4698778437309d427ec059324eb1181634eba6a20d1468c9fc"
+    ),
+    "photo": _amazon("Photo", None),  # no copy has been at hand to take it from
 }
 
 

@@ -16,6 +16,7 @@ DATA = ["study", "paper", "--table", "1", "--quick"]
 def command(tmp_path, monkeypatch):
     """Table 5 with fakes on a small Computers, in one process."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("VARIGRAPH_UNCHECKED", "computers")
     root = write_computers(tmp_path / "root")
     real = studies.paper_study
     monkeypatch.setattr(studies, "paper_study", partial(real, methods=fakes.METHODS))

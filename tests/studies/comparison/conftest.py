@@ -14,6 +14,7 @@ def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+        patch.setenv("VARIGRAPH_UNCHECKED", "computers")
         yield write_computers(folder / "root")
 
 
