@@ -1,0 +1,7 @@
+"""What is written: whole or not at all, by one process at a time, known by what made it."""
+
+from varigraph.files.folder_lock import locked
+from varigraph.files.spreadsheet import csv_text, write_csv
+from varigraph.files.whole_file import replacing, write_json, write_text
+
+__all__ = ["csv_text", "locked", "replacing", "write_csv", "write_json", "write_text"]
