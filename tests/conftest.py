@@ -1,6 +1,8 @@
 """Fixtures for every folder of tests."""
 
+import errno
 import os
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,22 @@ import pytest
 os.environ.setdefault("TRITON_INTERPRET", "1")
 
 import varigraph as vg
+
+
+@pytest.fixture
+def full_disk():
+    """Within it, the disk is full when a file is to reach it."""
+
+    def refuse(handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    @contextmanager
+    def full():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", refuse)
+            yield
+
+    return full
 
 
 @pytest.fixture(scope="session")

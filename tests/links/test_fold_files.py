@@ -1,10 +1,9 @@
-import os
-
 import numpy as np
 import pytest
 import torch
 
-from varigraph.errors import OptionError
+from varigraph.errors import FileError, OptionError
+from varigraph.files.unused_file import UnusedFileWarning
 from varigraph.links.fold_files import FoldFiles
 from varigraph.links.judgement import Judgement
 
@@ -23,8 +22,8 @@ def same(one, two):
 
 
 def test_what_is_written_is_read_back_to_the_last_digit(tmp_path):
-    FoldFiles(tmp_path / "new" / "folder", SETTINGS).write(1, FOLD)
-    files = FoldFiles(str(tmp_path / "new" / "folder"), SETTINGS)
+    FoldFiles(tmp_path, SETTINGS).write(1, FOLD)
+    files = FoldFiles(str(tmp_path), SETTINGS)
     assert same(files.read(1), FOLD)
     assert files.read(0) is None
 
@@ -60,9 +59,28 @@ def test_a_damaged_file_counts_as_missing(tmp_path, keep):
     files.write(0, FOLD)
     path = tmp_path / "fold-1.npz"
     path.write_bytes(path.read_bytes()[:keep])
-    assert FoldFiles(tmp_path, SETTINGS).read(0) is None
+    with pytest.warns(UnusedFileWarning):
+        assert FoldFiles(tmp_path, SETTINGS).read(0) is None
     files.write(0, FOLD)
     assert same(files.read(0), FOLD)
+
+
+def test_a_fold_under_the_number_of_another_one_counts_as_missing(tmp_path):
+    files = FoldFiles(tmp_path, SETTINGS)
+    files.write(0, FOLD)
+    (tmp_path / "fold-2.npz").write_bytes((tmp_path / "fold-1.npz").read_bytes())
+    with pytest.warns(UnusedFileWarning, match="fold-2"):
+        assert FoldFiles(tmp_path, SETTINGS).read(1) is None
+
+
+@pytest.mark.parametrize("spoilt", [{"number": np.zeros(2)}, {"settings": np.array("[1]")}, {}])
+def test_a_fold_that_does_not_say_what_made_it_counts_as_missing(tmp_path, spoilt):
+    FoldFiles(tmp_path, SETTINGS).write(0, FOLD)
+    with np.load(tmp_path / "fold-1.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "number"}
+    np.savez(tmp_path / "fold-1.npz", **{**arrays, **spoilt})
+    with pytest.warns(UnusedFileWarning):
+        assert FoldFiles(tmp_path, SETTINGS).read(0) is None
 
 
 def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
@@ -80,27 +98,8 @@ def test_a_crash_while_writing_leaves_what_was_there(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["fold-1.npz"]
 
 
-def test_what_a_killed_process_left_half_written_is_passed_over(tmp_path):
-    (tmp_path / ".fold-1.npz.123.tmp").write_bytes(b"half of")
+def test_a_disk_that_is_full_is_explained(tmp_path, full_disk):
     files = FoldFiles(tmp_path, SETTINGS)
-    assert files.read(0) is None
-    files.write(0, FOLD)
-    assert same(files.read(0), FOLD)
-
-
-def test_a_file_in_place_of_the_folder_is_explained(tmp_path):
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(OptionError, match="cannot be used"):
-        FoldFiles(tmp_path / "taken", SETTINGS)
-
-
-def test_a_disk_that_is_full_is_explained(tmp_path, monkeypatch):
-    files = FoldFiles(tmp_path, SETTINGS)
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OptionError, match="No space left"):
+    with full_disk(), pytest.raises(FileError, match="No space left"):
         files.write(0, FOLD)
     assert list(tmp_path.iterdir()) == []

@@ -3,9 +3,11 @@ import torch
 
 from varigraph import metrics
 from varigraph.data import add_noise, load
+from varigraph.files.unused_file import UnusedFileWarning
 from varigraph.prediction import predict
 from varigraph.studies.ladder_points import LadderPoints
 from varigraph.studies.ladders import Ladders
+from varigraph.studies.pieces import Pieces
 from varigraph.training import paper_network
 
 
@@ -35,7 +37,8 @@ def points_of(graph, prob, folder, told=None):
         doubt=doubt,
     )
     told = [] if told is None else told
-    return LadderPoints(study, graph, prob, folder, lambda *step: told.append(step))
+    pieces = Pieces(folder, study.record())
+    return LadderPoints(study, graph, prob, pieces, lambda *step: told.append(step))
 
 
 def expected(model, graph, *, noise, prob):
@@ -47,7 +50,7 @@ def expected(model, graph, *, noise, prob):
 
 
 def test_certain_links_have_one_ladder(graph, model, tmp_path):
-    ladders, reused = points_of(graph, None, tmp_path).ladders(model, trust=False)
+    ladders, reused = points_of(graph, None, tmp_path).ladders(model)
     assert list(ladders) == ["noise"]
     assert not reused
     nodes = graph.test_mask
@@ -67,7 +70,7 @@ def test_certain_links_have_one_ladder(graph, model, tmp_path):
 
 def test_doubt_goes_from_certain_links_to_the_probabilities_found(graph, prob, model, tmp_path):
     told = []
-    ladders, _ = points_of(graph, prob, tmp_path, told).ladders(model, trust=False)
+    ladders, _ = points_of(graph, prob, tmp_path, told).ladders(model)
     assert told[-1] == ("predicting", 4, 4)  # no noise and full doubt is on both ladders
     assert ladders["noise"][0].by_source == ladders["doubt"][-1].by_source
     nodes = graph.test_mask
@@ -84,21 +87,29 @@ def test_doubt_goes_from_certain_links_to_the_probabilities_found(graph, prob, m
 
 def test_what_is_there_is_used_again_if_it_can_be_trusted(graph, model, tmp_path):
     points = points_of(graph, None, tmp_path)
-    first, _ = points.ladders(model, trust=False)
-    again, reused = points.ladders(None, trust=True)
+    first, _ = points.ladders(model)
+    again, reused = points.ladders(model)
     assert again == first
     assert reused == ["predictions-noise-0-doubt-0.npz", "predictions-noise-4-doubt-0.npz"]
     (tmp_path / reused[0]).write_bytes(b"damaged")
-    mended, reused = points.ladders(model, trust=True)
+    with pytest.warns(UnusedFileWarning, match="noise-0"):
+        mended, reused = points.ladders(model)
     assert mended == first
     assert reused == ["predictions-noise-4-doubt-0.npz"]
-    _, reused = points.ladders(model, trust=False)
+
+
+def test_predictions_of_another_network_are_not_used(graph, model, tmp_path):
+    points = points_of(graph, None, tmp_path)
+    points.ladders(paper_network(graph, seed=2).eval())
+    with pytest.warns(UnusedFileWarning):
+        found, reused = points.ladders(model)
     assert not reused
+    assert found == points_of(graph, None, tmp_path / "other").ladders(model)[0]
 
 
 def test_the_graph_stays_as_it_was(graph, prob, model, tmp_path):
     before = graph.x.clone()
-    points_of(graph, prob, tmp_path).ladders(model, trust=False)
+    points_of(graph, prob, tmp_path).ladders(model)
     assert torch.equal(graph.x, before)
     assert "edge_prob" not in graph
     assert "x_var" not in graph

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from varigraph.data import load
+from varigraph.files.unused_file import UnusedFileWarning
 from varigraph.studies import trained_network as module
+from varigraph.studies.pieces import Pieces
 from varigraph.studies.trained_network import trained_network
 from varigraph.training import History
 
@@ -23,13 +25,13 @@ def ignore(stage, done, total):
 def test_it_is_trained_once_and_then_read_back(graph, tmp_path, monkeypatch):
     told = []
     model, again = trained_network(
-        graph, tmp_path, progress=lambda *step: told.append(step), **OPTIONS
+        graph, Pieces(tmp_path, OPTIONS), progress=lambda *step: told.append(step), **OPTIONS
     )
     assert not again
     assert told == [("training", 1, 1)]
     assert json.loads((tmp_path / "training.json").read_text())["best_epoch"] == 1
     monkeypatch.setattr(module, "train", None)
-    other, again = trained_network(graph, tmp_path, progress=ignore, **OPTIONS)
+    other, again = trained_network(graph, Pieces(tmp_path, OPTIONS), progress=ignore, **OPTIONS)
     assert again
     assert not other.training
     for name, value in model.state_dict().items():
@@ -49,6 +51,7 @@ def test_weights_that_do_not_fit_are_made_again(graph, tmp_path, content, monkey
         (tmp_path / "model.pt").write_bytes(b"damaged")
     else:
         torch.save(content, tmp_path / "model.pt")
-    model, again = trained_network(graph, tmp_path, progress=ignore, **OPTIONS)
+    with pytest.warns(UnusedFileWarning, match=r"model\.pt is damaged, or other options made it"):
+        model, again = trained_network(graph, Pieces(tmp_path, OPTIONS), progress=ignore, **OPTIONS)
     assert not again
     assert trained == [model]

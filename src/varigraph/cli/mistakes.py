@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import typer
 
 from varigraph.errors import VarigraphError
+from varigraph.files.unused_file import UnusedFileWarning
 
 MISTAKE, INTERRUPTED = 2, 130
 GOES_ON = "stopped; what was finished is kept, the same command goes on"
@@ -16,17 +19,40 @@ STOPPED = "stopped; nothing was written"
 
 
 @contextmanager
-def explained(stopped: str = GOES_ON) -> Iterator[None]:
-    """Within it, errors of our own exit with 2, and Ctrl-C with 130.
+def explained(stopped: str = GOES_ON, *, as_json: bool = False) -> Iterator[None]:
+    """Within it, errors of our own exit with 2, and Ctrl-C with 130; unused files are noted.
 
     Args:
         stopped: what to say after Ctrl-C.
+        as_json: print errors as JSON, where results would stand.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UnusedFileWarning)
+            warnings.showwarning = _note
+            yield
     except VarigraphError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if as_json:
+            print_mistake(type(error).__name__, error.problem, error.remedy)
+        else:
+            print(f"error: {error}", file=sys.stderr)
         raise typer.Exit(MISTAKE) from error
     except KeyboardInterrupt as error:
         print(stopped, file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def print_mistake(kind: str, message: str, remedy: str) -> None:
+    """``{"error": {"kind": …, "message": …, "remedy": …}}`` on standard output.
+
+    Args:
+        kind: class of the error.
+        message: what is wrong, naming the culprit.
+        remedy: what to do about it.
+    """
+    typer.echo(json.dumps({"error": {"kind": kind, "message": message, "remedy": remedy}}))
+
+
+def _note(message: Warning | str, *place: object, **more: object) -> None:
+    """A warning as a line; where in the code it arose is of no use here."""
+    print(f"note: {message}", file=sys.stderr)

@@ -40,10 +40,10 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write one page about a run that opens offline: where the network is unsure, and why."""
-    with explained(), progress_bars() as progress:
+    with explained(as_json=as_json), progress_bars() as progress:
         made = SavedRun.read(run, root=root, progress=progress)
         level = made.chosen(noise)
-        model, noisy = made.model(), add_noise(made.graph, percent=level, seed=made.study.seed)
+        model, noisy = made.model, add_noise(made.graph, percent=level, seed=made.study.seed)
         found = None
         if audited:
             found = audit_study(model, noisy, made.study, method=METHOD, samples=audited)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from importlib.metadata import version
 
 import torch
 from torch import Tensor
 
+from varigraph.files.fingerprint import tensor_fingerprint
 from varigraph.links.link_pairs import LinkPairs, pair_numbers
 
 #: Equal settings give equal numbers.
@@ -29,14 +29,8 @@ def fold_settings(
         "folds": folds,
         "seed": seed,
         "nodes": links.nodes,
-        "links": _fingerprint(pair_numbers(links.pairs)),
-        "features": "none" if x is None else _fingerprint(x),
+        "links": tensor_fingerprint(pair_numbers(links.pairs)),
+        "features": "none" if x is None else tensor_fingerprint(x),
         "varigraph": version("varigraph"),
         "torch": str(torch.__version__),
     }
-
-
-def _fingerprint(values: Tensor) -> str:
-    shape = "x".join(map(str, values.shape))
-    content = values.cpu().contiguous().view(torch.uint8).numpy().tobytes()
-    return f"{shape} {values.dtype} {hashlib.sha256(content).hexdigest()[:16]}"

@@ -6,6 +6,7 @@ import copy
 import math
 from functools import partial
 from os import PathLike
+from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -15,6 +16,7 @@ from torch_geometric.data import Data
 from varigraph.data import check_graph
 from varigraph.data.links import links as checked_links
 from varigraph.errors import GraphError, OptionError
+from varigraph.files import locked
 from varigraph.links.crossfit import Progress, crossfit
 from varigraph.links.fold_files import FoldFiles
 from varigraph.links.fold_settings import fold_settings
@@ -60,7 +62,8 @@ def link_probabilities(
         odds: ``balanced`` or ``density``, as above.
         seed: of folds, non-links and training: the same seed, the same answer.
         folder: where finished folds are kept. A second call with the same settings takes them
-            from there; one with others is refused. ``odds`` may differ.
+            from there; one with others is refused. ``odds`` may differ. One call at a time works
+            in a folder.
         progress: called with the fraction done, from 0 to 1, and what is being done.
 
     Returns:
@@ -71,7 +74,9 @@ def link_probabilities(
     Raises:
         GraphError: if the graph cannot be right, or has too few links or non-links.
         ModelError: if the training gives no numbers.
-        OptionError: if an option makes no sense, or the folder belongs to other settings.
+        OptionError: if an option makes no sense, or the folder belongs to other settings or is in
+            use.
+        FileError: if a fold cannot be written.
 
     Example:
         >>> ring = torch.arange(60)
@@ -85,17 +90,15 @@ def link_probabilities(
     x, edge_index, nodes = _looked_at(graph)
     links = link_pairs(edge_index, nodes=nodes)
     name = chosen(method, links=len(links))
-    recipe, files = RECIPES[name], None
+    recipe = RECIPES[name]
     parts = divided(links, folds=folds, contrast=recipe.contrast, seed=seed)
-    if folder is not None:
+    judge = partial(crossfit, parts, partial(recipe.scorer, nodes=nodes, x=x), progress=progress)
+    if folder is None:
+        result = judge()
+    else:
         settings = fold_settings(links, x, method=name, folds=folds, seed=seed)
-        files = FoldFiles(folder, settings)
-    result = crossfit(
-        parts,
-        partial(recipe.scorer, nodes=nodes, x=x),
-        files=files,
-        progress=progress,
-    )
+        with locked(Path(folder)):
+            result = judge(files=FoldFiles(folder, settings))
     likely = copy.copy(graph)
     likely.edge_prob = _per_edge(result.links, links, odds)
     likely.link_quality = LinkQuality(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -11,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 from varigraph import metrics
+from varigraph.files import replacing
 from varigraph.metrics.reliability import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level
@@ -211,6 +213,17 @@ def sources(by_source: Mapping[str, Tensor], ax: Axes | None = None) -> Axes:
     ax.set_xlabel("mean variance of an answer")
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def write_png(path: Path, figure: Figure) -> None:
+    """Write a figure as PNG, whole or not at all.
+
+    Args:
+        path: the file.
+        figure: what to draw.
+    """
+    with replacing(path) as stream:
+        figure.savefig(stream, format="png", dpi=150)
 
 
 def _counts_beneath(ax: Axes, found: Reliability, counted: str) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from varigraph.files import csv_text
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.rungs import Rung
 from varigraph.reporting.text_table import TextTable
@@ -54,14 +53,13 @@ def sensitivity_csv(ladders: Mapping[str, Sequence[Rung]]) -> str:
     Args:
         ladders: rungs by what grows on them.
     """
-    text = io.StringIO()
     names = ("ladder", "level", "input_var", *MEASURES, *PARTS)
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for ladder, rungs in ladders.items():
-        for record in map(asdict, rungs):
-            writer.writerow({"ladder": ladder, **record.pop("by_source"), **record})
-    return text.getvalue()
+    records = (
+        {"ladder": ladder, **asdict(rung), **rung.by_source}
+        for ladder, rungs in ladders.items()
+        for rung in rungs
+    )
+    return csv_text(names, ([record[name] for name in names] for record in records))
 
 
 def _variance(value: float) -> str:

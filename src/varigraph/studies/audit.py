@@ -14,11 +14,10 @@ from varigraph.data import add_noise
 from varigraph.errors import OptionError
 from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
-from varigraph.studies import folder as files
 from varigraph.studies.config import Study
-from varigraph.studies.progress import Progress, quiet
+from varigraph.studies.folder import CONFIG
+from varigraph.studies.progress import Progress
 from varigraph.studies.run import run
-from varigraph.studies.trained_network import trained_network
 
 
 @dataclass(frozen=True)
@@ -56,12 +55,9 @@ def audit_run(
     folder = Path(out) if out is not None else Path("runs") / f"{dataset.lower()}-seed{seed}"
     study = _study(folder) or Study(dataset.lower(), seed)
     options: dict[str, Any] = {name: getattr(study, name) for name in OPTIONS}
-    graph = run(study.dataset, out=folder, root=root, progress=progress, **options).graph
-    model, _ = trained_network(
-        graph, folder, epochs=study.epochs, seed=study.seed, progress=progress or quiet
-    )
-    noisy = add_noise(graph, percent=noise, seed=study.seed)
-    found = audit_study(model, noisy, study, method=method, samples=samples)
+    made = run(study.dataset, out=folder, root=root, progress=progress, **options)
+    noisy = add_noise(made.graph, percent=noise, seed=study.seed)
+    found = audit_study(made.model, noisy, study, method=method, samples=samples)
     return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
 
 
@@ -94,10 +90,10 @@ OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 def _study(folder: Path) -> Study | None:
     """The options of the run in a folder, if there is one."""
     try:
-        return Study.of(json.loads((folder / files.CONFIG).read_text()))
+        return Study.of(json.loads((folder / CONFIG).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise OptionError(
-            f"{folder / files.CONFIG} cannot be read", "choose another folder with --run"
+            f"{folder / CONFIG} cannot be read", "choose another folder with --run"
         ) from error

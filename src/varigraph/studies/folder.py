@@ -1,91 +1,27 @@
-"""The folder of a run: files that are whole or absent, and found again by a second run."""
+"""The folder of a run: one process works in it, and a second run finds what the first finished."""
 
 from __future__ import annotations
 
 import json
-import os
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
-
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
+from typing import Any
 
 from varigraph.errors import OptionError
+from varigraph.files import locked, write_json
+from varigraph.files.folder_lock import LOCK
+from varigraph.studies.pieces import Pieces
 
 CONFIG = "config.json"
 #: The folder within that of a run in which the probabilities of its links are computed.
 LINKS = "links"
 FOLDS = "fold-*.npz"
-Arrays = dict[str, npt.NDArray[Any]]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A stream whose content takes the place of ``path`` when the block ends well, or vanishes.
-
-    Args:
-        path: the file to write; its folder must exist.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as stream:
-            yield stream
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    with replacing(path) as stream:
-        stream.write(text.encode())
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON; numbers that JSON does not have are refused."""
-    write_text(path, json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-def write_arrays(path: Path, arrays: Arrays) -> None:
-    """Write named arrays, ``.npz``, without pickles."""
-    with replacing(path) as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
-
-
-def write_weights(path: Path, state: Mapping[str, Tensor]) -> None:
-    """Write the weights of a network."""
-    with replacing(path) as stream:
-        torch.save(dict(state), stream)
-
-
-def read_arrays(path: Path) -> Arrays | None:
-    """Arrays written earlier, or ``None`` where there are none to trust."""
-    try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except Exception:  # a damaged archive fails in any way that its bytes happen to suggest
-        return None
-
-
-def read_weights(path: Path) -> dict[str, Tensor] | None:
-    """Weights written earlier, or ``None`` where there are none to trust."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if archive.testzip() is not None:  # torch itself does not look at the checksums
-                return None
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # as above
-        return None
-    return state if isinstance(state, dict) else None
-
-
-def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
-    """Make the folder of a run, or take up one with the same options.
+def claimed(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> Iterator[Pieces]:
+    """Within it, a folder is that of one run; its pieces, those of an earlier call included.
 
     Args:
         folder: where the run writes.
@@ -93,14 +29,25 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
         fresh: remove what an earlier run wrote there (and nothing else).
 
     Raises:
+        OptionError: where the folder holds anything but a run with these options, or another
+            process is at work in it.
+    """
+    with locked(folder):
+        claim(folder, config, fresh=fresh)
+        yield Pieces(folder, config)
+
+
+def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
+    """Make a folder that of a run, or take up one with the same options.
+
+    Args:
+        folder: where the run writes; it exists, and is locked.
+        config: its options, as JSON has them.
+        fresh: remove what an earlier run wrote there (and nothing else).
+
+    Raises:
         OptionError: where the folder holds anything but a run with these options.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OptionError(
-            f"{folder} cannot be used: {error.strerror}", "choose another folder with --out"
-        ) from error
     held = _held(folder)
     if held and not (folder / CONFIG).is_file():
         raise OptionError(
@@ -122,29 +69,31 @@ _OURS = (
 )
 
 
-def claim_folds(folder: Path, *, fresh: bool = False) -> None:
-    """Make sure that a folder is free for the folds of links, or holds some.
+@contextmanager
+def claimed_folds(folder: Path, *, fresh: bool = False) -> Iterator[None]:
+    """Within it, a folder is that of the folds of links of one study.
 
     Args:
         folder: where they are written; it need not exist.
         fresh: remove what an earlier study wrote there (and nothing else).
 
     Raises:
-        OptionError: where the folder holds anything else.
+        OptionError: where the folder holds anything else, or another process is at work in it.
     """
-    held = _held(folder) if folder.exists() else []
-    if held and not list(folder.glob(FOLDS)):
-        raise OptionError(
-            f"{folder} is not empty and holds no {FOLDS}, so it has no folds of links",
-            "choose another folder with --out",
-        )
-    if fresh:
-        _clear(folder)
+    with locked(folder):
+        if _held(folder) and not list(folder.glob(FOLDS)):
+            raise OptionError(
+                f"{folder} is not empty and holds no {FOLDS}, so it has no folds of links",
+                "choose another folder with --out",
+            )
+        if fresh:
+            _clear(folder)
+        yield
 
 
 def _held(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if path.suffix != ".tmp"]
+        return [path for path in folder.iterdir() if path.suffix != ".tmp" and path.name != LOCK]
     except OSError as error:
         raise OptionError(
             f"{folder} cannot be used: {error.strerror}", "choose another folder with --out"

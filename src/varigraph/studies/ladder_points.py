@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise
+from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.prediction import predict
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.rungs import Rung, rung
-from varigraph.studies import folder as files
 from varigraph.studies.ladders import Ladders
+from varigraph.studies.pieces import Arrays, Pieces
 from varigraph.studies.progress import Progress
 from varigraph.training import PaperNetwork
 
@@ -27,19 +27,17 @@ class LadderPoints:
         study: the levels, and how to predict.
         graph: with clean features and certain links.
         prob: probability of each link, ``[edges]``; None where all are certain.
-        folder: where predictions are kept.
+        pieces: of the study, where predictions are kept.
         progress: called with a stage, the steps done and the number of steps.
     """
 
     study: Ladders
     graph: Data
     prob: Tensor | None
-    folder: Path
+    pieces: Pieces
     progress: Progress
 
-    def ladders(
-        self, model: PaperNetwork, *, trust: bool
-    ) -> tuple[dict[str, tuple[Rung, ...]], list[str]]:
+    def ladders(self, model: PaperNetwork) -> tuple[dict[str, tuple[Rung, ...]], list[str]]:
         """The rungs of every ladder, and the files that were used again."""
         found = 0.0 if self.prob is None else 100.0
         places = {
@@ -47,10 +45,11 @@ class LadderPoints:
             "doubt": [(0.0, level) for level in self.study.doubt],
         }
         points = list(dict.fromkeys([*places["noise"], *places["doubt"]]))
-        made: dict[tuple[float, float], files.Arrays] = {}
+        network = weights_fingerprint(model.state_dict())
+        made: dict[tuple[float, float], Arrays] = {}
         reused = []
         for number, point in enumerate(points, start=1):
-            made[point], again = self.point(model, *point, trust=trust)
+            made[point], again = self.point(model, *point, network=network)
             reused += again
             self.progress("predicting", number, len(points))
         ladders = {
@@ -64,18 +63,18 @@ class LadderPoints:
         return ladders, reused
 
     def point(
-        self, model: PaperNetwork, noise: float, doubt: float, *, trust: bool
-    ) -> tuple[files.Arrays, list[str]]:
+        self, model: PaperNetwork, noise: float, doubt: float, *, network: str
+    ) -> tuple[Arrays, list[str]]:
         """Predictions for the test nodes, and their file if it was used again."""
-        path = self.folder / f"predictions-noise-{noise:g}-doubt-{doubt:g}.npz"
-        arrays = files.read_arrays(path) if trust else None
+        name = f"predictions-noise-{noise:g}-doubt-{doubt:g}.npz"
+        arrays = self.pieces.read_arrays(name, network=network)
         if arrays is not None and self.complete(arrays):
-            return arrays, [path.name]
+            return arrays, [name]
         arrays = self.predict(model, noise, doubt)
-        files.write_arrays(path, arrays)
+        self.pieces.write_arrays(name, arrays, network=network)
         return arrays, []
 
-    def predict(self, model: PaperNetwork, noise: float, doubt: float) -> files.Arrays:
+    def predict(self, model: PaperNetwork, noise: float, doubt: float) -> Arrays:
         """Predictions for the test nodes, as arrays."""
         observed = add_noise(self.graph, percent=noise, seed=self.study.seed)
         chance = torch.ones(())
@@ -98,14 +97,14 @@ class LadderPoints:
         }
         return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
 
-    def complete(self, arrays: files.Arrays) -> bool:
+    def complete(self, arrays: Arrays) -> bool:
         """Whether the arrays read back are those that a study writes."""
         shape = (int(self.graph.test_mask.sum()), int(self.graph.y.max()) + 1)
         return {"noise_var", "doubt_var"} <= arrays.keys() and all(
             name in arrays and arrays[name].shape == shape for name in ("mean", *PARTS)
         )
 
-    def rung(self, arrays: files.Arrays, *, level: float, input_var: str) -> Rung:
+    def rung(self, arrays: Arrays, *, level: float, input_var: str) -> Rung:
         """The scores of a prediction."""
         mean, *parts = (torch.from_numpy(arrays[name]) for name in ("mean", *PARTS))
         labels = self.graph.y[self.graph.test_mask]

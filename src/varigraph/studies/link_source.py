@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.errors import OptionError
+from varigraph.files.fingerprint import digest
 from varigraph.links.crossfit import Progress
 from varigraph.links.methods import RECIPES, Method
 from varigraph.studies.link_table import matched_probabilities
@@ -64,7 +64,7 @@ class LinkSource:
         """Tells one file's probabilities from another's."""
         if self.prob is None:
             return None
-        return hashlib.sha256(self.prob.numpy().tobytes()).hexdigest()[:16]
+        return digest(self.prob.numpy().tobytes())
 
     def applied(
         self,

@@ -13,14 +13,15 @@ from torch_geometric.data import Data
 
 from varigraph.data import DATASETS, DroppedLinksWarning, load, read_links
 from varigraph.errors import DatasetError
+from varigraph.files import write_json, write_text
 from varigraph.links import LinkQuality, link_probabilities
 from varigraph.links.crossfit import Progress
 from varigraph.links.link_pairs import link_pairs
 from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import Method, chosen
-from varigraph.reporting.plots import reliability_figure
-from varigraph.studies import folder as files
+from varigraph.reporting.plots import reliability_figure, write_png
 from varigraph.studies.config import versions
+from varigraph.studies.folder import claimed_folds
 from varigraph.studies.link_table import link_table
 
 MEASURES = ("auc", "average_precision", "brier", "ece", "log_loss")
@@ -84,14 +85,20 @@ def links_study(
     links = link_pairs(graph.edge_index, nodes=graph.num_nodes)
     method = cast(Method, chosen(method, links=len(links)))
     folder = Path(out) if out is not None else Path("links") / f"{name}-{method}-seed{seed}"
-    files.claim_folds(folder, fresh=fresh)
-    likely = link_probabilities(
-        graph, method=method, folds=folds, odds=odds, seed=seed, folder=folder, progress=progress
-    )
-    notes = () if "reading" not in graph or graph.reading.lossless else (str(graph.reading),)
-    title = f"{name}, {method}, {folds} folds, seed {seed}"
-    outcome = LinksOutcome(title, folder, likely, len(links), seed, notes)
-    _report(outcome)
+    with claimed_folds(folder, fresh=fresh):
+        likely = link_probabilities(
+            graph,
+            method=method,
+            folds=folds,
+            odds=odds,
+            seed=seed,
+            folder=folder,
+            progress=progress,
+        )
+        notes = () if "reading" not in graph or graph.reading.lossless else (str(graph.reading),)
+        title = f"{name}, {method}, {folds} folds, seed {seed}"
+        outcome = LinksOutcome(title, folder, likely, len(links), seed, notes)
+        _report(outcome)
     return outcome
 
 
@@ -142,11 +149,10 @@ def quality_record(outcome: LinksOutcome) -> dict[str, object]:
 def _report(outcome: LinksOutcome) -> None:
     folder, quality = outcome.folder, outcome.quality
     origin = f"{outcome.title}, {quality.odds} odds"
-    files.write_text(folder / "links.tsv", link_table(outcome.graph, title=origin))
-    files.write_json(folder / "quality.json", quality_record(outcome))
+    write_text(folder / "links.tsv", link_table(outcome.graph, title=origin))
+    write_json(folder / "quality.json", quality_record(outcome))
     prob = torch.cat([quality.links, quality.non_links])
     figure = reliability_figure(
         prob, torch.arange(len(prob)) < len(quality.links), title=outcome.title
     )
-    with files.replacing(folder / "reliability.png") as stream:
-        figure.savefig(stream, format="png", dpi=150)
+    write_png(folder / "reliability.png", figure)

@@ -9,15 +9,18 @@ from pathlib import Path
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise, load
+from varigraph.files import write_json, write_text
+from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
 from varigraph.quantify import Level
-from varigraph.reporting.plots import run_figure
+from varigraph.reporting.plots import run_figure, write_png
 from varigraph.reporting.tables import markdown
-from varigraph.studies import folder as files
 from varigraph.studies.config import NOISE, Study
+from varigraph.studies.folder import LINKS, claimed
 from varigraph.studies.link_source import LinkSource, link_source
 from varigraph.studies.paper import notes
+from varigraph.studies.pieces import Pieces
 from varigraph.studies.progress import Progress, in_hundredths, quiet
 from varigraph.studies.stored_prediction import (
     METHOD,
@@ -42,6 +45,7 @@ class Outcome:
         notes: what a reader must know before comparing the two.
         reused: the files of an earlier run that were taken over.
         graph: the data set, with ``edge_prob`` where links are uncertain.
+        model: the trained network, in evaluation mode.
     """
 
     title: str
@@ -50,6 +54,7 @@ class Outcome:
     notes: tuple[str, ...]
     reused: tuple[str, ...]
     graph: Data = field(repr=False, compare=False)
+    model: PaperNetwork = field(repr=False, compare=False)
 
 
 def run(
@@ -69,7 +74,8 @@ def run(
     """Train the paper's network and predict under growing noise; score the test nodes.
 
     A run that was broken off goes on where it stopped; what it had finished is used again, if it
-    can still be read. Every file is whole or absent.
+    can still be read and these options made it. Every file is whole or absent. One run at a time
+    works in a folder.
 
     Args:
         dataset: name of a data set, see :func:`varigraph.load`.
@@ -99,67 +105,67 @@ def run(
     graph = load(study.dataset, root=root, seed=seed)
     folder = Path(out) if out is not None else Path("runs") / f"{study.dataset}-seed{seed}"
     source = LinkSource.of(study.links, graph)
-    files.claim(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh)
-    graph = source.applied(
-        graph,
-        study.dataset,
-        seed=seed,
-        folder=folder / files.LINKS,
-        root=root,
-        progress=in_hundredths(tell, "links"),
-    )
-    pieces = _Pieces(study, graph, folder, tell)
-    model, reused = pieces.model()
-    levels = []
-    for index, level in enumerate(study.noise, start=1):
-        found, again = pieces.level(model, level, trust=bool(reused))
-        levels.append(found)
-        reused += again
-        pieces.progress("predicting", index, len(study.noise))
-    title = f"{study.dataset}, {samples} masks, seed {seed}{study.about_links}"
-    remarks = (*notes(study.dataset), *([source.note] if source.note else []))
-    outcome = Outcome(title, folder, tuple(levels), remarks, tuple(reused), graph)
-    _report(outcome)
+    with claimed(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh) as kept:
+        graph = source.applied(
+            graph,
+            study.dataset,
+            seed=seed,
+            folder=folder / LINKS,
+            root=root,
+            progress=in_hundredths(tell, "links"),
+        )
+        model, again = trained_network(graph, kept, epochs=epochs, seed=seed, progress=tell)
+        levels, reused = _Levels(study, graph, kept, model).all(tell)
+        outcome = Outcome(
+            f"{study.dataset}, {samples} masks, seed {seed}{study.about_links}",
+            folder,
+            tuple(levels),
+            (*notes(study.dataset), *([source.note] if source.note else [])),
+            (*([FILE] if again else []), *reused),
+            graph,
+            model,
+        )
+        _report(outcome)
     return outcome
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """The parts of a run: each is read back if an earlier run finished it, else made."""
+class _Levels:
+    """Predictions at every level: each is read back if an earlier run finished it, else made."""
 
     study: Study
     graph: Data
-    folder: Path
-    progress: Progress
+    pieces: Pieces
+    model: PaperNetwork
 
-    def model(self) -> tuple[PaperNetwork, list[str]]:
-        """The trained network, and its file if it was used again."""
-        model, reused = trained_network(
-            self.graph,
-            self.folder,
-            epochs=self.study.epochs,
-            seed=self.study.seed,
-            progress=self.progress,
-        )
-        return model, [FILE] if reused else []
+    def all(self, progress: Progress) -> tuple[list[Level], list[str]]:
+        """Scores at every level of noise, and the files that were used again."""
+        network = weights_fingerprint(self.model.state_dict())
+        levels, reused = list[Level](), list[str]()
+        for number, noise in enumerate(self.study.noise, start=1):
+            level, again = self.level(noise, network)
+            levels.append(level)
+            reused += again
+            progress("predicting", number, len(self.study.noise))
+        return levels, reused
 
-    def level(self, model: PaperNetwork, noise: float, *, trust: bool) -> tuple[Level, list[str]]:
+    def level(self, noise: float, network: str) -> tuple[Level, list[str]]:
         """Scores at one level of noise, and the file of its predictions if it was used again."""
-        path = self.folder / file_of(noise)
-        arrays = files.read_arrays(path) if trust else None
+        name = file_of(noise)
+        arrays = self.pieces.read_arrays(name, network=network)
         reused = arrays is not None and complete(arrays, self.graph)
         if arrays is None or not reused:
-            arrays = stored(self.predict(model, noise), self.graph)
-            files.write_arrays(path, arrays)
+            arrays = stored(self.predict(noise), self.graph)
+            self.pieces.write_arrays(name, arrays, network=network)
         made = restored(arrays, samples=self.study.samples)
         level = level_of(made, self.graph, dataset=self.study.dataset, noise=noise)
-        return level, [path.name] if reused else []
+        return level, [name] if reused else []
 
-    def predict(self, model: PaperNetwork, noise: float) -> Prediction:
+    def predict(self, noise: float) -> Prediction:
         """Predictions for all nodes."""
         noisy = add_noise(self.graph, percent=noise, seed=self.study.seed)
         return predict(
-            model,
+            self.model,
             noisy,
             method=METHOD,
             links=self.study.reading,
@@ -183,9 +189,6 @@ def results(outcome: Outcome) -> dict[str, object]:
 
 def _report(outcome: Outcome) -> None:
     folder, title = outcome.folder, outcome.title
-    files.write_json(folder / "results.json", results(outcome))
-    files.write_text(
-        folder / "table.md", markdown(outcome.levels, title=title, notes=outcome.notes)
-    )
-    with files.replacing(folder / "uncertainty.png") as stream:
-        run_figure(outcome.levels, title=title).savefig(stream, format="png", dpi=150)
+    write_json(folder / "results.json", results(outcome))
+    write_text(folder / "table.md", markdown(outcome.levels, title=title, notes=outcome.notes))
+    write_png(folder / "uncertainty.png", run_figure(outcome.levels, title=title))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,14 @@ from torch_geometric.data import Data
 
 from varigraph.data import load
 from varigraph.errors import FileError, OptionError
+from varigraph.files.fingerprint import weights_fingerprint
+from varigraph.files.unused_file import UnusedFileWarning
 from varigraph.prediction import Prediction
 from varigraph.quantify import Level
-from varigraph.studies import folder as files
 from varigraph.studies.config import Study
+from varigraph.studies.folder import CONFIG, LINKS
 from varigraph.studies.link_source import LinkSource
+from varigraph.studies.pieces import Arrays, Pieces
 from varigraph.studies.progress import Progress, in_hundredths
 from varigraph.studies.stored_prediction import complete, file_of, level_of, restored
 from varigraph.studies.trained_network import FILE, read_network
@@ -32,13 +37,15 @@ class SavedRun:
         graph: the data set, with ``edge_prob`` where links are uncertain.
         arrays: predictions by level of noise, of those levels that are finished.
         versions: of what made it.
+        model: its network, in evaluation mode.
     """
 
     folder: Path
     study: Study
     graph: Data
-    arrays: dict[float, files.Arrays]
+    arrays: dict[float, Arrays]
     versions: dict[str, str]
+    model: PaperNetwork
 
     @classmethod
     def read(cls, folder: Path, *, root: Path | None, progress: Progress) -> SavedRun:
@@ -51,17 +58,15 @@ class SavedRun:
 
         Raises:
             OptionError: if it holds no run, or no predictions.
-            FileError: if its options cannot be read.
+            FileError: if its options or its weights cannot be read.
         """
-        study, versions = _study(folder)
+        config = _config(folder)
+        study, pieces = Study.of(config), Pieces(folder, config)
         graph = load(study.dataset, root=root, seed=study.seed)
-        found = {level: files.read_arrays(folder / file_of(level)) for level in study.noise}
-        arrays = {
-            level: held
-            for level, held in found.items()
-            if held is not None and complete(held, graph)
-        }
-        if not arrays:
+        there = [level for level in study.noise if (folder / file_of(level)).exists()]
+        network = _network(graph, pieces, study) if there else None
+        arrays = {} if network is None else _arrays(graph, pieces, there, network)
+        if network is None or not arrays:
             raise OptionError(
                 f"{folder} holds no predictions that can be read",
                 f"varigraph run {study.dataset} --seed {study.seed} --out {folder}, "
@@ -71,11 +76,11 @@ class SavedRun:
             graph,
             study.dataset,
             seed=study.seed,
-            folder=folder / files.LINKS,
+            folder=folder / LINKS,
             root=root,
             progress=in_hundredths(progress, "links"),
         )
-        return cls(folder, study, graph, arrays, versions)
+        return cls(folder, study, graph, arrays, config["versions"], network)
 
     def chosen(self, noise: float | None) -> float:
         """A level of noise that is finished; the highest where none is asked for."""
@@ -87,21 +92,6 @@ class SavedRun:
                 f"{self.folder} has no predictions at noise {noise:g}", f"--noise, one of {there}"
             )
         return noise
-
-    def model(self) -> PaperNetwork:
-        """Its network.
-
-        Raises:
-            FileError: if its weights cannot be read.
-        """
-        model = read_network(self.graph, self.folder, seed=self.study.seed)
-        if model is None:
-            raise FileError(
-                self.folder / FILE,
-                "does not hold the weights of the run",
-                f"varigraph run {self.study.dataset} --out {self.folder} --fresh",
-            )
-        return model
 
     def prediction(self, level: float) -> Prediction:
         """What it predicted at a level of noise.
@@ -142,17 +132,44 @@ class SavedRun:
         return [f"This run was cut short: it has {lacks}. The command that made it goes on."]
 
 
-def _study(folder: Path) -> tuple[Study, dict[str, str]]:
-    config = folder / files.CONFIG
+def _network(graph: Data, pieces: Pieces, study: Study) -> PaperNetwork:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedFileWarning)  # it becomes an error
+        network = read_network(graph, pieces, seed=study.seed)
+    if network is None:
+        raise FileError(
+            pieces.folder / FILE,
+            "does not hold the weights of the run",
+            f"varigraph run {study.dataset} --out {pieces.folder} --fresh",
+        )
+    return network
+
+
+def _arrays(
+    graph: Data, pieces: Pieces, levels: Sequence[float], network: PaperNetwork
+) -> dict[float, Arrays]:
+    """Predictions that this network made, by level."""
+    weights = weights_fingerprint(network.state_dict())
+    found = {level: pieces.read_arrays(file_of(level), network=weights) for level in levels}
+    return {
+        level: held for level, held in found.items() if held is not None and complete(held, graph)
+    }
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    """The options of the run in a folder, known to be some."""
+    config = folder / CONFIG
     try:
-        held = json.loads(config.read_text())
-        return Study.of(held), dict(held["versions"])
+        held: dict[str, Any] = json.loads(config.read_text())
+        Study.of(held)
+        dict(held["versions"])
     except FileNotFoundError as error:
         raise OptionError(
-            f"{folder} holds no {files.CONFIG}, so it is not a run",
+            f"{folder} holds no {CONFIG}, so it is not a run",
             "name the folder that `varigraph run` printed last",
         ) from error
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise FileError(
             config, "holds no options of a run", "make the run again: varigraph run --fresh"
         ) from error
+    return held

@@ -8,14 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from varigraph.data import load
+from varigraph.files import write_json, write_text
 from varigraph.metrics.bins import BINS
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
 from varigraph.quantify.rungs import Rung
+from varigraph.reporting.plots import write_png
 from varigraph.reporting.sensitivity_figure import sensitivity_figure
 from varigraph.reporting.sensitivity_table import sensitivity_csv, sensitivity_table
 from varigraph.reporting.text_table import TextTable, markdown
-from varigraph.studies import folder as files
+from varigraph.studies.folder import LINKS, claimed
 from varigraph.studies.ladder_points import LadderPoints
 from varigraph.studies.ladders import DOUBT, NOISE, Ladders
 from varigraph.studies.link_source import LinkSource, link_source
@@ -122,27 +124,25 @@ def sensitivity(
     name = f"{study.dataset}-sensitivity-seed{seed}"
     folder = Path(out) if out is not None else Path("runs") / name
     source = LinkSource.of(study.links, graph)
-    files.claim(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh)
-    prob = source.applied(
-        graph,
-        study.dataset,
-        seed=seed,
-        folder=folder / files.LINKS,
-        root=root,
-        progress=in_hundredths(tell, "links"),
-    ).get("edge_prob")
-    model, trusted = trained_network(graph, folder, epochs=epochs, seed=seed, progress=tell)
-    points = LadderPoints(study, graph, prob, folder, tell)
-    ladders, reused = points.ladders(model, trust=trusted)
-    title = f"{study.dataset}, {method}, seed {seed}{study.about_links}"
-    outcome = SensitivityOutcome(
-        title,
-        folder,
-        ladders,
-        (*_notes(study, int(graph.test_mask.sum())), *([source.note] if source.note else [])),
-        (FILE, *reused) if trusted else (),
-    )
-    _report(outcome)
+    with claimed(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh) as kept:
+        prob = source.applied(
+            graph,
+            study.dataset,
+            seed=seed,
+            folder=folder / LINKS,
+            root=root,
+            progress=in_hundredths(tell, "links"),
+        ).get("edge_prob")
+        model, again = trained_network(graph, kept, epochs=epochs, seed=seed, progress=tell)
+        ladders, reused = LadderPoints(study, graph, prob, kept, tell).ladders(model)
+        outcome = SensitivityOutcome(
+            f"{study.dataset}, {method}, seed {seed}{study.about_links}",
+            folder,
+            ladders,
+            (*_notes(study, int(graph.test_mask.sum())), *([source.note] if source.note else [])),
+            (*([FILE] if again else []), *reused),
+        )
+        _report(outcome)
     return outcome
 
 
@@ -164,9 +164,7 @@ def results(outcome: SensitivityOutcome) -> dict[str, object]:
 
 def _report(outcome: SensitivityOutcome) -> None:
     folder = outcome.folder
-    files.write_json(folder / "results.json", results(outcome))
-    files.write_text(folder / "sensitivity.csv", sensitivity_csv(outcome.ladders))
-    files.write_text(folder / "table.md", "\n".join(map(markdown, outcome.tables)))
-    with files.replacing(folder / "sensitivity.png") as stream:
-        figure = sensitivity_figure(outcome.ladders, title=outcome.title)
-        figure.savefig(stream, format="png", dpi=150)
+    write_json(folder / "results.json", results(outcome))
+    write_text(folder / "sensitivity.csv", sensitivity_csv(outcome.ladders))
+    write_text(folder / "table.md", "\n".join(map(markdown, outcome.tables)))
+    write_png(folder / "sensitivity.png", sensitivity_figure(outcome.ladders, title=outcome.title))

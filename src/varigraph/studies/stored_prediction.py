@@ -10,8 +10,8 @@ from varigraph.prediction import Prediction
 from varigraph.prediction.predict import Method
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level, score
-from varigraph.studies.folder import Arrays
 from varigraph.studies.paper import published
+from varigraph.studies.pieces import Arrays
 
 #: What a run predicts with.
 METHOD: Method = "diagonal"

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 from torch_geometric.data import Data
 
-from varigraph.studies import folder as files
+from varigraph.files import write_json
+from varigraph.studies.pieces import Pieces
 from varigraph.training import PaperNetwork, paper_network, train
 
 FILE = "model.pt"
 
 
-def read_network(graph: Data, folder: Path, *, seed: int) -> PaperNetwork | None:
+def read_network(graph: Data, pieces: Pieces, *, seed: int) -> PaperNetwork | None:
     """The network that was trained in a folder, in evaluation mode; None where there is none.
 
     Args:
         graph: that it was trained on.
-        folder: where its weights are kept.
+        pieces: of the study that trained it.
         seed: of the run.
     """
-    model, state = paper_network(graph, seed=seed), files.read_weights(folder / FILE)
+    model, state = paper_network(graph, seed=seed), pieces.read_weights(FILE)
     sizes = {name: value.shape for name, value in model.state_dict().items()}
     if state is None or {name: value.shape for name, value in state.items()} != sizes:
         return None
@@ -32,7 +32,7 @@ def read_network(graph: Data, folder: Path, *, seed: int) -> PaperNetwork | None
 
 def trained_network(
     graph: Data,
-    folder: Path,
+    pieces: Pieces,
     *,
     epochs: int,
     seed: int,
@@ -42,12 +42,12 @@ def trained_network(
 
     Args:
         graph: to train on.
-        folder: where its weights are kept, and the history of its training.
+        pieces: of the study; its weights are kept there, and the history of its training.
         epochs: passes over the training nodes.
         seed: of the first weights and the training.
         progress: called with a stage, the steps done and the number of steps.
     """
-    known = read_network(graph, folder, seed=seed)
+    known = read_network(graph, pieces, seed=seed)
     if known is not None:
         return known, True
     model = paper_network(graph, seed=seed)
@@ -58,6 +58,6 @@ def trained_network(
         seed=seed,
         progress=lambda epoch, total, loss: progress("training", epoch, total),
     )
-    files.write_json(folder / "training.json", asdict(history))
-    files.write_weights(folder / FILE, model.state_dict())
+    write_json(pieces.folder / "training.json", asdict(history))
+    pieces.write_weights(FILE, model.state_dict())
     return model, False

@@ -1,6 +1,5 @@
 import re
 import sys
-from pathlib import Path
 
 import networkx
 import numpy as np
@@ -120,12 +119,8 @@ def test_a_place_where_no_file_can_be_is_named(tmp_path, place):
     assert str(tmp_path / place) in str(caught.value)
 
 
-def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
-    def full(self, *args, **options):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(FileError, match="cannot be written: No space left"):
+def test_a_file_that_cannot_be_written_leaves_nothing_behind(tmp_path, full_disk):
+    with full_disk(), pytest.raises(FileError, match="cannot be written: No space left"):
         vg.report(*made_up(), path=tmp_path / "page.html")
     assert list(tmp_path.iterdir()) == []
 

@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from varigraph.cli.mistakes import INTERRUPTED, explained
 from varigraph.cli.options import Fresh, Json, Root
+from varigraph.cli.terminal import stdout
+from varigraph.files import write_text
 from varigraph.reporting.text_table import terminal
-from varigraph.studies import folder as files
 from varigraph.studies.comparison import study as studies
 
 #: Seeds, draws and links where nothing else is asked for, in a whole study and in a quick look.
@@ -68,7 +69,7 @@ def paper(
     """
     default = QUICK if quick else WHOLE
     chosen = links if links is not None else default[2]
-    with explained(), _resumable(), _progress() as progress:
+    with explained(as_json=as_json), _resumable(), _progress() as progress:
         outcome = studies.paper_study(
             table or (),
             seeds=seeds if seeds is not None else default[0],
@@ -83,7 +84,7 @@ def paper(
             progress=progress,
         )
         if write_docs is not None:
-            files.write_text(write_docs, outcome.text)
+            write_text(write_docs, outcome.text)
     if as_json:
         typer.echo(json.dumps({**studies.results(outcome), "folder": str(outcome.folder)}))
     else:
@@ -111,7 +112,7 @@ def _progress() -> Iterator[Callable[[studies.Step], None]]:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task("", total=None)
@@ -126,10 +127,10 @@ def _line(step: studies.Step) -> str:
 
 
 def _print(outcome: studies.Outcome) -> None:
-    stdout = Console(highlight=False)
+    console = stdout()
     for part in (part for parts in outcome.tables.values() for part in parts):
-        stdout.print(terminal(part))
+        console.print(terminal(part))
         for note in part.notes:
-            stdout.print(note, soft_wrap=True)
-        stdout.print()
-    stdout.print(str(outcome.folder), soft_wrap=True)
+            console.print(note, soft_wrap=True)
+        console.print()
+    console.print(str(outcome.folder), soft_wrap=True)

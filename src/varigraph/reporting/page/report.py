@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.errors import FileError, OptionError
+from varigraph.files import write_text
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction
-from varigraph.prediction.predict import Forward
+from varigraph.prediction.network_call import Forward
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Audit, Level
 from varigraph.reporting.page.causes import causes
@@ -100,7 +100,8 @@ def report(
         "causes": causes(subject, model, graph, count=explain, links=links, forward=forward),
         "making": making(prediction, audit, about or {}),
     }
-    return _written(target, document(content, title=title, plotly=plotly))
+    write_text(target, document(content, title=title, plotly=plotly))
+    return target
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
@@ -108,19 +109,3 @@ def _target(path: str | os.PathLike[str]) -> Path:
     if not target.parent.is_dir() or target.is_dir():
         raise FileError(target, "cannot be a file", "choose one in a folder that is there")
     return target
-
-
-def _written(path: Path, text: str) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise FileError(
-            path,
-            f"cannot be written: {error.strerror}",
-            "choose another file",
-        ) from error
-    return path

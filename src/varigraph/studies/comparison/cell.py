@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from varigraph.prediction import Prediction
-from varigraph.studies import folder as files
 from varigraph.studies.comparison.bench import Bench
 from varigraph.studies.comparison.link_piece import LinkPiece
 from varigraph.studies.comparison.methods import Method
@@ -20,10 +16,10 @@ from varigraph.studies.comparison.options import Options
 from varigraph.studies.comparison.pieces import Piece
 from varigraph.studies.comparison.scoring import scores_of
 from varigraph.studies.config import NOISE
+from varigraph.studies.pieces import Record
 
 #: Nodes that the paper looks at one by one, in its table 3.
 WATCHED = {"pubmed": (12, 13, 28)}
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,11 @@ class Cell:
     def record(self, options: Options) -> Record | None:
         """What was found, or None where there is nothing to trust."""
         try:
-            record: Record = json.loads(self._path(options).read_text())
+            record = options.pieces.read_record(self._file) or {}
             noises = [level["noise"] for level in record["levels"] if "accuracy" in level["scores"]]
-        except (OSError, ValueError, KeyError, TypeError):
+        except (KeyError, TypeError):
             return None
-        return record if noises == list(NOISE) and record["name"] == self.name else None
+        return record if noises == list(NOISE) else None
 
     def make(self, options: Options) -> None:
         """Train, predict at every level, score, write it down."""
@@ -95,9 +91,7 @@ class Cell:
             "levels": levels,
             "seconds": time.process_time() - start,
         }
-        path = self._path(options)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_json(path, record)
+        options.pieces.write_record(self._file, record)
 
     def seconds(self, options: Options) -> float:
         """How long all of that took, without the network that methods share."""
@@ -116,8 +110,9 @@ class Cell:
     def _network(self) -> NetworkPiece:
         return NetworkPiece(self.method.protocol, self.dataset, self.seed)
 
-    def _path(self, options: Options) -> Path:
-        return options.folder / f"{self.name}.json"
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.json"
 
 
 def _node(node: int, prediction: Prediction, labels: Tensor, trained: Tensor) -> Record:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from varigraph.data import load
-from varigraph.studies import folder as files
 from varigraph.studies.comparison.options import Options
 from varigraph.studies.comparison.pieces import Piece
 from varigraph.studies.link_source import LinkSource
+from varigraph.studies.pieces import Arrays
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class LinkPiece:
         )
         seconds = np.array(time.process_time() - start)
         arrays = {"edge_prob": likely.edge_prob.numpy(), "seconds": seconds}
-        files.write_arrays(self._path(options), arrays)
+        options.pieces.write_arrays(self._file, arrays)
 
     def probabilities(self, options: Options) -> Tensor:  # [edges]
         """What was computed, in the order of ``edge_index``."""
@@ -64,10 +63,9 @@ class LinkPiece:
         """How long that took."""
         return float((self._read(options) or {})["seconds"])
 
-    def _read(self, options: Options) -> files.Arrays | None:
-        return files.read_arrays(self._path(options))
+    def _read(self, options: Options) -> Arrays | None:
+        return options.pieces.read_arrays(self._file)
 
-    def _path(self, options: Options) -> Path:
-        path = options.folder / f"{self.name}.npz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.npz"

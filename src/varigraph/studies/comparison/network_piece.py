@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from varigraph.studies import folder as files
 from varigraph.studies.comparison.bench import Bench
 from varigraph.studies.comparison.link_piece import LinkPiece
 from varigraph.studies.comparison.options import Options
@@ -53,19 +51,18 @@ class NetworkPiece:
         start = time.process_time()
         train(model, bench.graph, seed=self.seed, **bench.recipe.options)
         seconds = torch.tensor(time.process_time() - start, dtype=torch.float64)
-        path = self._path(options)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.write_weights(path, {**model.state_dict(), SECONDS: seconds})
+        options.pieces.write_weights(self._file, {**model.state_dict(), SECONDS: seconds})
 
     def seconds(self, options: Options) -> float:
         """How long the training took."""
         return float((self._read(options) or {})[SECONDS])
 
     def _read(self, options: Options) -> dict[str, Tensor] | None:
-        return files.read_weights(self._path(options))
+        return options.pieces.read_weights(self._file)
 
-    def _path(self, options: Options) -> Path:
-        return options.folder / f"{self.name}.pt"
+    @property
+    def _file(self) -> str:
+        return f"{self.name}.pt"
 
 
 #: An entry beside the weights, so that there is one file, whole or absent.

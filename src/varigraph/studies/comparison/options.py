@@ -9,6 +9,7 @@ from typing import Any
 from varigraph.errors import OptionError
 from varigraph.links.methods import RECIPES
 from varigraph.studies.config import NOISE, versions
+from varigraph.studies.pieces import Pieces
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,11 @@ class Options:
             raise OptionError(
                 f"links is {self.links!r}", f"choose one of {', '.join(RECIPES)}, or None"
             )
+
+    @property
+    def pieces(self) -> Pieces:
+        """The folder with all that is finished in it."""
+        return Pieces(self.folder, self.record())
 
     def record(self) -> dict[str, Any]:
         """The options and the versions of what computes them, as JSON has them."""

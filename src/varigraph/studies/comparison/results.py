@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import statistics
 from collections import defaultdict
@@ -12,7 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from varigraph.studies.comparison.cell import Record
+from varigraph.files import csv_text
+from varigraph.studies.pieces import Record
 
 SECONDS = ("training_seconds", "prediction_seconds")
 
@@ -102,8 +101,4 @@ class Results:
 
     def to_csv(self) -> str:
         """The long list, one number a line."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(Row._fields)
-        writer.writerows(self.rows())
-        return text.getvalue()
+        return csv_text(Row._fields, self.rows())

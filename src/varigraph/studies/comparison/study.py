@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from varigraph.errors import OptionError
+from varigraph.files import write_json, write_text
 from varigraph.reporting.text_table import TextTable, latex, latex_document, markdown
-from varigraph.studies import folder as files
 from varigraph.studies.comparison.cell import Cell
 from varigraph.studies.comparison.costs import Clock, cost
 from varigraph.studies.comparison.document import document
@@ -17,7 +17,7 @@ from varigraph.studies.comparison.options import Options
 from varigraph.studies.comparison.pieces import Piece, unfinished
 from varigraph.studies.comparison.plan import SLOW, cells_of, tables_of
 from varigraph.studies.comparison.results import Results
-from varigraph.studies.comparison.study_folder import claim_study
+from varigraph.studies.comparison.study_folder import claimed_study
 from varigraph.studies.comparison.tables import tables
 from varigraph.studies.comparison.workers import make_pieces
 from varigraph.studies.paper import DATA
@@ -99,28 +99,28 @@ def paper_study(
         progress: called after each piece.
 
     Raises:
-        OptionError: if an option makes no sense, or the folder holds something else.
+        OptionError: if an option makes no sense, or the folder holds something else or is in use.
     """
     if jobs < 1:
         raise OptionError(f"jobs is {jobs}", "give at least one process: jobs=1")
     numbers = tables_of(wanted, quick=quick)
     cells = cells_of(numbers, methods, seeds=seeds)
     options = Options(Path(out), samples, links, quick, Path(root) if root is not None else None)
-    claim_study(options, resume=resume, fresh=fresh)
-    made = _make(cells, options, jobs, progress)
-    results = Results(tuple(record for cell in cells if (record := cell.record(options))))
-    datasets = [name for name in DATA if not (quick and name in SLOW)]
-    found = tables(numbers, results, datasets, root=options.root)
-    text = document(
-        [part for parts in found.values() for part in parts],
-        options,
-        methods,
-        datasets=datasets,
-        seeds=seeds,
-        seconds=_seconds(cells, options),
-    )
-    outcome = Outcome(options.folder, found, results, made, text)
-    _write(outcome)
+    with claimed_study(options, resume=resume, fresh=fresh):
+        made = _make(cells, options, jobs, progress)
+        results = Results(tuple(record for cell in cells if (record := cell.record(options))))
+        datasets = [name for name in DATA if not (quick and name in SLOW)]
+        found = tables(numbers, results, datasets, root=options.root)
+        text = document(
+            [part for parts in found.values() for part in parts],
+            options,
+            methods,
+            datasets=datasets,
+            seeds=seeds,
+            seconds=_seconds(cells, options),
+        )
+        outcome = Outcome(options.folder, found, results, made, text)
+        _write(outcome)
     return outcome
 
 
@@ -148,14 +148,14 @@ def _seconds(cells: Sequence[Cell], options: Options) -> float:
 
 def _write(outcome: Outcome) -> None:
     folder = outcome.folder
-    files.write_json(folder / "results.json", results(outcome))
-    files.write_text(folder / "results.csv", outcome.results.to_csv())
+    write_json(folder / "results.json", results(outcome))
+    write_text(folder / "results.csv", outcome.results.to_csv())
     for number, parts in outcome.tables.items():
-        files.write_text(folder / f"table-{number}.md", "\n".join(map(markdown, parts)))
-        files.write_text(folder / f"table-{number}.tex", "\n".join(map(latex, parts)))
+        write_text(folder / f"table-{number}.md", "\n".join(map(markdown, parts)))
+        write_text(folder / f"table-{number}.tex", "\n".join(map(latex, parts)))
     every = [part for parts in outcome.tables.values() for part in parts]
-    files.write_text(folder / "tables.tex", latex_document(every))
-    files.write_text(folder / "tables.md", outcome.text)
+    write_text(folder / "tables.tex", latex_document(every))
+    write_text(folder / "tables.md", outcome.text)
 
 
 def results(outcome: Outcome) -> dict[str, object]:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from varigraph.errors import OptionError
-from varigraph.studies import folder as files
+from varigraph.files import locked, write_json
 from varigraph.studies.comparison.options import Options
+from varigraph.studies.folder import CONFIG, claim
 
 #: What a comparison writes; nothing else is ever removed.
 FOLDERS = ("cells", "networks", "links")
 FILES = ("results.json", "results.csv", "tables.md", "tables.tex", "table-*.md", "table-*.tex")
 
 
-def claim_study(options: Options, *, resume: bool, fresh: bool) -> None:
-    """Make the folder of a comparison, or take up the one that is there.
+@contextmanager
+def claimed_study(options: Options, *, resume: bool, fresh: bool) -> Iterator[None]:
+    """Within it, a folder is that of one comparison, new or taken up.
 
     Args:
         options: of the comparison, and its folder.
@@ -24,28 +28,34 @@ def claim_study(options: Options, *, resume: bool, fresh: bool) -> None:
         fresh: remove it first.
 
     Raises:
-        OptionError: if the folder holds something and neither is asked for, or both are; or if it
-            holds anything but a comparison with these options.
+        OptionError: if the folder holds something and neither is asked for, or both are; if it
+            holds anything but a comparison with these options; if another process is at work in it.
     """
     if resume and fresh:
         raise OptionError("--resume keeps what --fresh removes", "choose one of the two")
+    with locked(options.folder):
+        if (options.folder / CONFIG).is_file():
+            _take_up(options, resume=resume, fresh=fresh)
+        claim(options.folder, options.record())
+        yield
+
+
+def _take_up(options: Options, *, resume: bool, fresh: bool) -> None:
     folder = options.folder
-    if (folder / files.CONFIG).is_file():
-        _check_kind(folder)
-        if fresh:
-            _clear(folder)
-            files.write_json(folder / files.CONFIG, options.record())
-        elif not resume:
-            raise OptionError(
-                f"{folder} holds a study already",
-                "go on with it by --resume, or replace it by --fresh",
-            )
-    files.claim(folder, options.record())
+    _check_kind(folder)
+    if fresh:
+        _clear(folder)
+        write_json(folder / CONFIG, options.record())
+    elif not resume:
+        raise OptionError(
+            f"{folder} holds a study already",
+            "go on with it by --resume, or replace it by --fresh",
+        )
 
 
 def _check_kind(folder: Path) -> None:
     try:
-        kind = json.loads((folder / files.CONFIG).read_text()).get("study")
+        kind = json.loads((folder / CONFIG).read_text()).get("study")
     except (OSError, ValueError, AttributeError):
         kind = None
     if kind != "paper":

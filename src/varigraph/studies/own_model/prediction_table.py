@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,10 +12,10 @@ import numpy.typing as npt
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.errors import FileError, OptionError
+from varigraph.errors import OptionError
+from varigraph.files import replacing, write_csv
 from varigraph.prediction import Prediction
 from varigraph.prediction.prediction import PARTS
-from varigraph.studies.folder import replacing
 
 Column = npt.NDArray[Any] | list[str]
 SUFFIXES = (".csv", ".parquet")
@@ -82,25 +80,22 @@ def write_table(path: Path, columns: dict[str, Column]) -> None:
     """Write the columns, whole or not at all.
 
     Args:
-        path: ``.csv`` or ``.parquet``.
+        path: ``.csv``, in which names that begin like a formula get an apostrophe in front, or
+            ``.parquet``.
         columns: of :func:`table_columns`.
-    """
-    try:
-        with replacing(path) as stream:
-            if path.suffix.lower() == ".parquet":
-                import pyarrow  # noqa: PLC0415 - optional dependency
-                from pyarrow import parquet  # noqa: PLC0415
 
-                parquet.write_table(pyarrow.table(columns), stream)
-                return
-            # Single precision is written with as many digits as it has: 0.83, not 0.82999998.
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
-            writer = csv.writer(text)
-            writer.writerow(columns)
-            writer.writerows(zip(*columns.values(), strict=True))
-            text.detach()
-    except OSError as error:
-        raise FileError(path, f"cannot be written: {error}", "choose another --out") from error
+    Raises:
+        FileError: if it cannot be written, saying why.
+    """
+    if path.suffix.lower() == ".csv":
+        # Single precision is written with as many digits as it has: 0.83, not 0.82999998.
+        write_csv(path, columns, zip(*columns.values(), strict=True))
+        return
+    import pyarrow  # noqa: PLC0415 - optional dependency
+    from pyarrow import parquet  # noqa: PLC0415
+
+    with replacing(path) as stream:
+        parquet.write_table(pyarrow.table(columns), stream)
 
 
 def _answers(

@@ -12,7 +12,8 @@ from torch_geometric.data import Data
 
 from varigraph.data import add_noise
 from varigraph.errors import OptionError
-from varigraph.prediction.predict import Forward
+from varigraph.options import seed_of
+from varigraph.prediction.network_call import Forward
 from varigraph.studies.own_model.graph_file import read_graph
 from varigraph.studies.own_model.named_object import named_object
 from varigraph.studies.own_model.network import check_call, json_arguments, made_network
@@ -22,8 +23,6 @@ from varigraph.studies.saved_run import SavedRun
 
 #: Options of a prediction that a run has decided.
 DECIDED = ("links", "samples")
-#: As many as torch can tell apart.
-SEEDS = 2**63
 UNTRAINED = "no --weights: the weights are as the class starts them, drawn by seed {seed}"
 
 
@@ -78,8 +77,7 @@ def subject(
     Raises:
         VarigraphError: saying what cannot be right.
     """
-    if seed is not None and not 0 <= seed < SEEDS:
-        raise OptionError(f"seed is {seed}", "give a whole number from 0 up: --seed 0")
+    seed = None if seed is None else seed_of(seed)
     if Path(model).is_dir():
         if weights is not None or arguments is not None:
             raise OptionError(
@@ -127,7 +125,7 @@ def _of_run(folder: Path, *, root: Path | None, progress: Progress) -> Subject:
         "seed": study.seed,
     }
     notes = tuple(made.warnings())
-    return Subject(f"run {folder.name}", made.model(), made.graph, options=options, notes=notes)
+    return Subject(f"run {folder.name}", made.model, made.graph, options=options, notes=notes)
 
 
 def _of_dtype(graph: Data, model: nn.Module) -> Data:
