@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
     "examples/README.md": "examples/README.md",
 }
 #: Files that pages link to, or show.
