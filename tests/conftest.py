@@ -29,6 +29,23 @@ def full_disk():
     return full
 
 
+@pytest.fixture
+def small_disk():
+    """Within it, no file can grow beyond so many bytes."""
+    resource = pytest.importorskip("resource", reason="limits of POSIX")
+
+    @contextmanager
+    def limited(size=50_000):
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
+
+
 @pytest.fixture(scope="session")
 def real_data():
     """The folder of the data sets that are not shipped."""

@@ -23,10 +23,8 @@ def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
         rows: texts and numbers; None becomes an empty cell.
 
     Example:
-        >>> print(csv_text(["name", "mean"], [["=1+2", -0.5], ["-7", 3]]), end="")
-        name,mean
-        '=1+2,-0.5
-        -7,3
+        >>> csv_text(["name", "mean"], [["=1+2", -0.5], ["-7", 3]]).splitlines()
+        ['name,mean', "'=1+2,-0.5", '-7,3']
     """
     text = io.StringIO()
     _write(text, header, rows)
@@ -51,7 +49,7 @@ def write_csv(path: Path, header: Iterable[str], rows: Iterable[Iterable[object]
 
 
 def _write(text: TextIO, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    writer = csv.writer(text, lineterminator="\n")
+    writer = csv.writer(text)  # its lines end in CR LF, so that it quotes either within a name
     writer.writerow(map(_cell, header))
     writer.writerows(map(_cell, row) for row in rows)
 
