@@ -6,8 +6,8 @@ from difflib import SequenceMatcher
 
 #: What a graph says about its own uncertainty.
 NOISE = ("x_var", "edge_prob")
-#: Letters that agree, as difflib counts them: edge_prb is near enough, x_val is not.
-NEAR = 0.85
+#: Letters that agree, as difflib counts them: edge_porb is near enough, x_val is not.
+NEAR = 0.87
 
 
 def intended(name: str) -> str | None:

@@ -53,8 +53,39 @@ def test_names_that_mean_nothing_are_refused(tmp_path, kind):
         np.savez(tmp_path / kind, **held)
     else:
         torch.save({name: torch.from_numpy(value) for name, value in held.items()}, tmp_path / kind)
-    with pytest.raises(FileError, match="'edge_probs', whose meaning is unknown"):
+    with pytest.raises(FileError, match="'edge_probs', whose meaning is unknown") as caught:
         read_graph(str(tmp_path / kind))
+    assert "did you mean edge_prob?" in caught.value.remedy
+
+
+@pytest.mark.parametrize(("name", "known"), [("edge_probs", "edge_prob"), ("x_variance", "x_var")])
+def test_misspelt_noise_of_a_saved_data_is_refused(tmp_path, name, known):
+    torch.save(small_graph(**{name: torch.full((30,), 0.5)}), tmp_path / "graph.pt")
+    with pytest.raises(FileError, match=f"'{name}', whose meaning is unknown") as caught:
+        read_graph(str(tmp_path / "graph.pt"))
+    assert f"did you mean {known}?" in caught.value.remedy
+
+
+def test_a_saved_data_may_have_more_of_its_own(tmp_path):
+    torch.save(small_graph(edge_type=torch.zeros(30), x_val=1.0), tmp_path / "graph.pt")
+    assert read_graph(str(tmp_path / "graph.pt")).x_val == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("edge_idx", "edge_index"), ("nodes_names", "node_names")]
+)
+def test_other_names_are_answered_by_the_nearest(tmp_path, name, near):
+    np.savez(tmp_path / "graph.npz", **arrays(**{name: np.ones(3)}))
+    with pytest.raises(FileError, match=f"'{name}', whose meaning is unknown") as caught:
+        read_graph(str(tmp_path / "graph.npz"))
+    assert f"did you mean {near}?" in caught.value.remedy
+
+
+def test_a_name_that_is_near_to_nothing_is_answered_by_all(tmp_path):
+    np.savez(tmp_path / "graph.npz", **arrays(temperature=np.ones(3)))
+    with pytest.raises(FileError) as caught:
+        read_graph(str(tmp_path / "graph.npz"))
+    assert "use the names x, edge_index, x_var, edge_prob" in caught.value.remedy
 
 
 def test_objects_in_arrays_are_not_unpickled(tmp_path):
