@@ -220,8 +220,11 @@ def known_refusals(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
         yield errors.ModelError, "looks like class probabilities"
 
 
-def is_known(error: vg.VarigraphError, case: Case) -> bool:
-    """Whether a refusal is one of those that the case may end in."""
-    return any(
-        isinstance(error, kind) and words in str(error) for kind, words in known_refusals(case)
-    )
+def known_reason(error: vg.VarigraphError, case: Case) -> str | None:
+    """Why a case may be refused like this; None where it may not."""
+    reasons = [
+        f"{kind.__name__} {words}".rstrip()
+        for kind, words in known_refusals(case)
+        if isinstance(error, kind) and words in str(error)
+    ]
+    return reasons[0] if reasons else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import varigraph as vg
-from campaign.cases import Case, case, is_known
+from campaign.cases import Case, case, known_reason
 from campaign.choices import Choices, FromSeed
 from campaign.laws import ALWAYS, SOMETIMES, Law
 from campaign.traces import differences, traces
@@ -29,7 +29,7 @@ class Verdict:
     Args:
         cases: how many there were.
         laws: how often each law had something to say.
-        refusals: errors of ours, by their class; each was known to be possible.
+        refusals: errors of ours by their reason, each of which was known to be possible.
         failures: what was broken, and how, by the number of the case.
     """
 
@@ -84,9 +84,10 @@ def judged(case: Case, choose: Choices) -> Verdict:
             if _held(law.__name__, law, case, pred):
                 verdict.laws[law.__name__] += 1
     except vg.VarigraphError as error:
-        if not is_known(error, case):
+        reason = known_reason(error, case)
+        if reason is None:
             raise BrokenLawError("answers", f"refused, {type(error).__name__}: {error}") from error
-        verdict.refusals[type(error).__name__] += 1
+        verdict.refusals[reason] += 1
     touched = differences(before, traces(case))
     if touched:
         raise BrokenLawError("untouched", ", ".join(touched[:5]))
