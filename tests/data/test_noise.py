@@ -71,7 +71,7 @@ def test_a_graph_without_noise_may_be_given_some(graph):
 def test_senseless_percentages_are_refused(graph, percent):
     with pytest.raises(OptionError) as caught:
         add_noise(graph, percent=percent)
-    assert caught.value.problem == f"percent is {percent}"
+    assert caught.value.problem == f"percent={percent} makes no sense"
     assert "from 0 up" in caught.value.remedy
 
 

@@ -504,10 +504,10 @@ def test_inference_mode_of_the_caller_does_not_matter():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"node": 6}, "no node 6 among 6"),
-        ({"node": -1}, "no node -1"),
+        ({"node": 6}, "node=6 is not from 0 to 5"),
+        ({"node": -1}, "node=-1 is not from 0 to 5"),
         ({"node": 1.5}, "node=1.5 is not a whole number"),
-        ({"output": 3}, "no output 3 among 3"),
+        ({"output": 3}, "output=3 is not from 0 to 2"),
         ({"task": "ranking"}, "task='ranking'"),
         ({"of": "value"}, "of='value'"),
         ({"of": "logit", "task": "regression"}, "of='logit'"),

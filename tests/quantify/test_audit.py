@@ -126,5 +126,5 @@ def test_mistakes_are_explained():
         vg.audit(model, ring())
     with pytest.raises(OptionError, match="method='guess'"):
         vg.audit(model, noisy_ring(), method="guess")
-    with pytest.raises(OptionError, match="samples=1 is too few"):
+    with pytest.raises(OptionError, match="samples=1 is not from 2"):
         vg.audit(model, noisy_ring(), samples=1)

@@ -87,6 +87,17 @@ def test_progress_is_told(graph):
     assert [step[:2] for step in told] == [(1, 2), (2, 2)]
 
 
+class BothWays(nn.Module):
+    """Messages go along the links, and then against them."""
+
+    def __init__(self):
+        super().__init__()
+        self.there, self.back = SAGEConv(6, 2), SAGEConv(2, 2, flow="target_to_source")
+
+    def forward(self, x, edge_index):
+        return self.back(self.there(x, edge_index), edge_index)
+
+
 def test_mistakes_are_explained(graph):
     model = paper_network(graph)
     with pytest.raises(OptionError, match="epochs"):
@@ -95,10 +106,10 @@ def test_mistakes_are_explained(graph):
         train(model, graph, epochs=1, fanouts=())
     with pytest.raises(ModelError, match="learning rate"):
         train(model, graph, epochs=3, learning_rate=1e30)
-    with pytest.raises(ModelError, match="one output per class"):
+    with pytest.raises(ModelError, match="one value per class"):
         train(SAGEConv(6, 1), graph, epochs=1)
     with pytest.raises(ModelError, match="both directions"):
-        train(nn.ModuleList([SAGEConv(6, 2), SAGEConv(6, 2, flow="target_to_source")]), graph)
+        train(BothWays(), graph)
 
 
 def one_good_feature_that_noise_will_blur():

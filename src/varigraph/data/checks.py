@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Number
+
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.features import finite_features, first
+from varigraph.data.attribute_names import intended
+from varigraph.data.features import FLOATS, finite_features, first
 from varigraph.data.links import check_device, links
 from varigraph.data.noise import feature_variance
 from varigraph.errors import GraphError
@@ -23,7 +27,9 @@ def check_graph(graph: Data) -> None:
     Raises:
         GraphError: naming the first culprit and what to do about it.
     """
-    nodes = finite_features(graph).size(0)
+    x = finite_features(graph)
+    _check_count(graph, nodes=len(x))
+    _check_spelling(graph)
     feature_variance(graph)
     edge_index, prob = links(graph), getattr(graph, "edge_prob", None)
     if prob is None:
@@ -33,12 +39,38 @@ def check_graph(graph: Data) -> None:
             "edge_prob is given without edge_index, so it is unknown which links are meant",
             "give the links as edge_index, in the order of edge_prob",
         )
-    _check_probabilities(prob, edge_index)
-    _check_agreement(prob, edge_index, nodes=nodes)
+    _check_probabilities(prob, edge_index, x.dtype)
+    _check_agreement(prob, edge_index, nodes=len(x))
 
 
-def _check_probabilities(prob: object, edge_index: Tensor) -> None:  # [edges], [2, edges]
-    if not isinstance(prob, Tensor) or not prob.is_floating_point():
+def _check_count(graph: Data, *, nodes: int) -> None:
+    if graph.num_nodes != nodes:
+        raise GraphError(
+            f"num_nodes is {graph.num_nodes}, but x has {nodes} rows", "del graph.num_nodes"
+        )
+
+
+def _check_spelling(graph: Data) -> None:
+    """A graph may carry anything, but not its noise under a name that nobody looks at."""
+    for name, value in graph.to_dict().items():
+        near = intended(name)
+        if near is not None and graph.get(near) is None and _holds_numbers(value):
+            raise GraphError(
+                f"the graph has {name}, and no {near}: did you mean that?",
+                f"graph.{near} = graph.{name}; del graph.{name}",
+            )
+
+
+def _holds_numbers(value: object) -> bool:
+    return isinstance(value, Number) or (isinstance(value, Tensor) and value.is_floating_point())
+
+
+def _check_probabilities(
+    prob: object,  # [edges]
+    edge_index: Tensor,  # [2, edges]
+    dtype: torch.dtype,
+) -> None:
+    if not isinstance(prob, Tensor) or prob.dtype not in FLOATS or prob.layout != torch.strided:
         kind = prob.dtype if isinstance(prob, Tensor) else f"a {type(prob).__name__}"
         raise GraphError(
             f"edge_prob is {kind}, not a tensor of floats",
@@ -51,7 +83,7 @@ def _check_probabilities(prob: object, edge_index: Tensor) -> None:  # [edges], 
             f"give one probability for each column of edge_index: shape ({edges},)",
         )
     check_device("edge_prob", prob, edge_index)
-    bad = ~((prob > 0) & (prob <= 1))
+    bad = ~((prob.to(dtype) > 0) & (prob <= 1))  # what is 0 in the network's type is 0
     if bad.any():
         edge = first(bad)[0]
         raise GraphError(

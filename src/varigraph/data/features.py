@@ -8,6 +8,9 @@ from torch_geometric.data import Data, HeteroData
 
 from varigraph.errors import GraphError
 
+#: Types that torch can compute with everywhere.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 def features(graph: Data) -> Tensor:  # -> [nodes, features]
     """``graph.x``, known to be a dense matrix of floats with at least one node.
@@ -23,7 +26,9 @@ def features(graph: Data) -> Tensor:  # -> [nodes, features]
         raise GraphError(f"x is a {type(x).__name__}, not a tensor", "graph.x = torch.as_tensor(x)")
     if x.layout != torch.strided:
         raise GraphError(f"x is stored as {x.layout}", "graph.x = graph.x.to_dense()")
-    if not x.is_floating_point():
+    if x.is_nested:
+        raise GraphError("x is nested, not a matrix", "graph.x = graph.x.to_padded_tensor(0)")
+    if x.dtype not in FLOATS:
         raise GraphError(f"x has dtype {x.dtype}, not a float", "graph.x = graph.x.float()")
     if x.dim() != 2:
         raise GraphError(
@@ -45,6 +50,8 @@ def finite_features(graph: Data) -> Tensor:  # -> [nodes, features]
         GraphError: naming the first node and feature that are not finite.
     """
     x = features(graph)
+    if x.is_meta:
+        raise GraphError("x is on meta, where there are no numbers", "give x with its numbers")
     if bool(x.sum().isfinite()):  # one number that is not would show in the sum
         return x
     bad = ~x.isfinite()

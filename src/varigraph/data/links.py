@@ -58,6 +58,8 @@ def _check_adjacency(adjacency: object, x: Tensor) -> None:
             f"give a matrix of shape ({nodes}, {nodes})",
         )
     check_device("adj_t", adjacency, x)
+    if not bool(adjacency.values().isfinite().all()):
+        raise GraphError("adj_t holds NaN or infinity", "give finite weights, 1 for plain links")
 
 
 def _check_form(edge_index: object) -> None:

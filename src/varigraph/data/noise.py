@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from torch_geometric.data import Data
 
 from varigraph.data.features import features, finite_features, first
 from varigraph.errors import GraphError, OptionError
+from varigraph.options import number, seed_of
 
 
 def add_noise(graph: Data, *, percent: float, seed: int = 0) -> Data:
@@ -40,11 +40,14 @@ def add_noise(graph: Data, *, percent: float, seed: int = 0) -> Data:
         >>> round(noisy.x_var.item(), 7)  # 0.12 / 1433, as every row of Cora sums to 1
         8.37e-05
     """
-    if not (math.isfinite(percent) and percent >= 0):
-        raise OptionError(f"percent is {percent}", "give a finite number from 0 up: percent=5")
+    remedy = "give a finite number from 0 up: percent=5"
+    percent = number("percent", percent, lambda share: share >= 0, remedy=remedy)
+    seed = seed_of(seed)
     x = finite_features(graph)
     _check_clean(graph)
     var = x.new_tensor(percent / 100 * _scale(x) if percent else 0.0)
+    if not bool(var.isfinite()):
+        raise OptionError(f"percent={percent:.4g} of the mean feature is beyond {x.dtype}", remedy)
     draw = torch.Generator().manual_seed(seed)
     # Drawn on the CPU, as the mean is taken there: the same noise on every device.
     noise = torch.randn(x.shape, generator=draw, dtype=x.dtype).to(x.device)

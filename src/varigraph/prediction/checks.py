@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax import Logits
-from varigraph.prediction.prediction import Task
+from varigraph.prediction.prediction import Prediction, Task
+
+#: With fewer digits a variance is lost in the rounding of the mean.
+COMPUTED_IN = (torch.float32, torch.float64)
 
 
 def check_model(model: nn.Module, graph: Data) -> None:
@@ -28,21 +28,46 @@ def check_model(model: nn.Module, graph: Data) -> None:
         raise ModelError(
             f"the model is a {type(model).__name__}", "give a network: a torch.nn.Module"
         )
+    if graph.x.dtype not in COMPUTED_IN:
+        raise ModelError(
+            f"graph.x is {graph.x.dtype}, too coarse for variances",
+            "model.float() and graph.x = graph.x.float()",
+        )
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            raise ModelError(
+                f"{f'layer {name}' if name else 'the model'} was scripted or traced by torch.jit, "
+                "which hides what it is made of",
+                "give the network that it was made of",
+            )
     for name, parameter in model.named_parameters():
         if isinstance(parameter, nn.UninitializedParameter):
             raise ModelError(
                 f"parameter {name} has no size yet", "run the model once: model(x, edge_index)"
+            )
+        if parameter.is_meta:
+            raise ModelError(
+                f"parameter {name} is on meta, where there are no numbers",
+                "load the weights: model.to_empty(device='cpu'), model.load_state_dict(...)",
             )
         if parameter.device != graph.x.device:
             raise ModelError(
                 f"parameter {name} is on {parameter.device}, graph.x on {graph.x.device}",
                 f"graph = graph.to({str(parameter.device)!r})",
             )
-        if parameter.is_floating_point() and parameter.dtype != graph.x.dtype:
+        real = parameter.is_floating_point() or parameter.is_complex()
+        if real and parameter.dtype != graph.x.dtype:
+            remedy = f"graph.x = graph.x.to({parameter.dtype})"
             raise ModelError(
                 f"parameter {name} is {parameter.dtype}, graph.x is {graph.x.dtype}",
-                f"graph.x = graph.x.to({parameter.dtype})",
+                remedy if parameter.dtype in COMPUTED_IN else f"model.to({graph.x.dtype})",
             )
+
+
+def check_last_softmax(task: Task) -> None:
+    """Raises if a network that ends in a softmax is asked for anything but classes."""
+    if task == "regression":
+        raise ModelError("the model ends in a softmax", 'that is task="classification"')
 
 
 def check_output(out: Gaussian, task: Task) -> None:
@@ -52,47 +77,63 @@ def check_output(out: Gaussian, task: Task) -> None:
         out: what the model returned.
         task: what is asked for.
     """
-    finite = out.mean.isfinite() & out.var.isfinite()
+    mean = out.mean
+    if not mean.is_floating_point() or mean.layout != torch.strided or mean.is_meta:
+        raise ModelError(
+            f"the answer is {mean.dtype}, {mean.layout} on {mean.device}, not real numbers",
+            "return dense floats, such as logits",
+        )
+    if mean.dim() != 2 or mean.numel() == 0:
+        raise ModelError(
+            f"the answer has shape {tuple(mean.shape)}, not one row per node",
+            "return [nodes, outputs]; more dimensions by out.flatten(1)",
+        )
+    finite = mean.isfinite() & out.var.isfinite()
     if not bool(finite.all()):
-        row = int((~finite).reshape(len(out), -1).any(1).nonzero()[0])
+        row = int((~finite).any(1).nonzero()[0])
         raise ModelError(
             f"the answer for node {row} is not a finite number",
             "check the weights for NaN or infinity, and that the model keeps what in-place "
             "functions such as scatter_add_() return",
         )
-    if task == "regression" and isinstance(out, Logits):
-        raise ModelError("the model ends in a softmax", 'that is task="classification"')
-    if task == "classification" and (out.mean.dim() != 2 or out.mean.shape[1] < 2):
+    if task == "classification" and mean.shape[1] < 2:
         raise ModelError(
-            f"the answer has shape {tuple(out.mean.shape)}, not one value per class for each node",
+            f"the answer has shape {tuple(mean.shape)}, not one value per class for each node",
             'for other answers than logits: task="regression"',
         )
 
 
-def check_nodes(nodes: Tensor | Sequence[int] | None, count: int) -> Tensor | None:
+def check_answer(answer: Prediction) -> None:
+    """Raises if numbers went beyond what their type can hold on the way to an answer."""
+    parts = [answer.mean, answer.logits.mean, answer.logits.var, *answer.by_source.values()]
+    if not all(bool(part.isfinite().all()) for part in parts):
+        raise ModelError(
+            f"numbers beyond {answer.mean.dtype} came up on the way to the answer",
+            "scale the features, their noise or the weights, or compute with more digits: "
+            "model.double(), graph.x = graph.x.double()",
+        )
+
+
+def check_nodes(nodes: Tensor | None, count: int) -> Tensor | None:  # [nodes] int64 or bool
     """The nodes to answer for as an index, or None for all.
 
     Args:
-        nodes: indices or a mask.
+        nodes: indices from 0 or a mask, see
+            :func:`~varigraph.prediction.chosen_nodes.chosen_nodes`.
         count: number of nodes that there are.
     """
     if nodes is None:
         return None
-    index = torch.as_tensor(nodes)
-    if index.numel() == 0:
-        raise OptionError("nodes names no node", "nodes=None answers for all of them")
-    if index.dtype == torch.bool:
-        if index.shape != (count,):
+    if nodes.dtype == torch.bool:
+        if nodes.shape != (count,):
             raise OptionError(
-                f"the mask of nodes has shape {tuple(index.shape)} for {count} nodes",
+                f"the mask of nodes has shape {tuple(nodes.shape)} for {count} nodes",
                 "give one entry for every node: nodes=data.test_mask",
             )
-        return index.nonzero().flatten()
-    if index.dim() != 1 or index.is_floating_point():
-        raise OptionError("nodes is neither a list of indices nor a mask", "nodes=[0, 5, 7]")
-    outside = index[(index < -count) | (index >= count)]
+        return nodes.nonzero().flatten()
+    outside = nodes[nodes >= count]
     if len(outside) > 0:
         raise OptionError(
             f"there is no node {int(outside[0])} among {count}", f"count from 0 to {count - 1}"
         )
-    return index
+    return nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from reprlib import repr as shortened
 
 from varigraph.errors import OptionError, TooLargeError
 
@@ -17,9 +18,11 @@ def as_bytes(amount: int | str) -> int:
         >>> as_bytes("2GiB"), as_bytes("500 MB"), as_bytes(4096)
         (2147483648, 500000000, 4096)
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]i?B|)\s*", str(amount))
+    match = re.fullmatch(r"\s*(\d{1,30}(?:\.\d+)?)\s*([KMG]i?B|)\s*", str(amount), re.ASCII)
     if match is None or float(match[1]) <= 0:
-        raise OptionError(f"memory={amount!r} is not an amount of memory", 'write memory="2GiB"')
+        raise OptionError(
+            f"memory={shortened(amount)} is not an amount of memory", 'write memory="2GiB"'
+        )
     return int(float(match[1]) * UNITS[match[2]])
 
 

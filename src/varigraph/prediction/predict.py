@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
+from varigraph.options import complaint, number, one_of, seed_of, whole
 from varigraph.prediction.auto import auto
-from varigraph.prediction.checks import check_model
+from varigraph.prediction.checks import check_answer, check_model
+from varigraph.prediction.chosen_nodes import Nodes, chosen_nodes
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
+from varigraph.prediction.network_call import Forward, caller, check_call, running
 from varigraph.prediction.prediction import Prediction, Task
 from varigraph.prediction.question import Progress, Question, Source, Weights, check_sources, silent
 from varigraph.prediction.sampled.method import sampled
@@ -30,7 +33,8 @@ METHODS: dict[str, Callable[[Question], Prediction]] = {
     "diagonal": diagonal,
     "sampled": sampled,
 }
-Forward = Callable[[nn.Module, Any, Data], Any]
+#: More would take days, and tell nothing that these do not.
+MOST_SAMPLES = 10**7
 
 
 def predict(
@@ -44,7 +48,7 @@ def predict(
     weights: Weights | None = None,
     seed: int = 0,
     task: Task = "classification",
-    nodes: Tensor | Sequence[int] | None = None,
+    nodes: Nodes | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
@@ -73,13 +77,14 @@ def predict(
             message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
         sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
             all that the data and the model carry. What is left out is held at its mean.
-        samples: number T of dropout masks; 0 takes the weights as certain. With
-            ``method="sampled"``: number of draws of everything, of which there must be some.
+        samples: number T of dropout masks, at least 2; 0 takes the weights as certain. With
+            ``method="sampled"``: number of draws of everything, at least 2.
         weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
             ``"covariance"`` do) or by T masks (``"sampled"``, the paper's way, what the others do).
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
         task: ``"classification"`` (softmax over the model's logits) or ``"regression"``.
-        nodes: nodes to answer for, as indices or as a mask; all by default.
+        nodes: nodes to answer for, as indices, as a mask or by their names in ``data.node_names``;
+            all by default.
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
             is not what it wants.
         dropout: rate of dropout to inject into a network that has none of its own.
@@ -107,7 +112,7 @@ def predict(
         >>> vg.predict(model, noisy, samples=10).total.shape
         torch.Size([2708, 7])
     """
-    _check_options(method, samples, seed, task, weights)
+    method = one_of("method", method, get_args(Method))
     question = ask(
         model,
         data,
@@ -123,7 +128,11 @@ def predict(
         memory=memory,
         progress=progress,
     )
-    return METHODS[method](question)
+    _check_masks(method, question)
+    with running(model, question.run, data.x):
+        answer = METHODS[method](question)
+    check_answer(answer)
+    return answer
 
 
 def ask(
@@ -136,42 +145,36 @@ def ask(
     weights: Weights | None = None,
     seed: int = 0,
     task: Task = "classification",
-    nodes: Tensor | Sequence[int] | None = None,
+    nodes: Nodes | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
     progress: Progress | None = None,
 ) -> Question:
     """The question that :func:`predict` answers with these options; model and graph are checked."""
+    samples = whole("samples", samples, most=MOST_SAMPLES, remedy="samples=100, or 0")
+    considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
     check_graph(data)
     check_model(model, data)
-    considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
+    check_call(model, data, forward)
     question = Question(
         model=model,
         run=caller(model, data, forward),
         x=Gaussian(data.x, feature_variance(data)),
-        links=_links(data, links),
+        links=_links(data, one_of("links", links, get_args(Reading))),
         sources=frozenset(get_args(Source)),
         samples=samples,
-        seed=seed,
-        task=task,
-        nodes=nodes,
+        seed=seed_of(seed),
+        task=one_of("task", task, get_args(Task)),
+        nodes=chosen_nodes(nodes, data),
         memory=as_bytes(memory),
-        dropout=dropout,
+        dropout=None if dropout is None else _rate(dropout),
         draws=samples,
-        weights=weights,
-        progress=progress or silent,
+        weights=None if weights is None else one_of("weights", weights, get_args(Weights)),
+        progress=silent if progress is None else _progress(progress),
         edges=data.num_edges,
     )
     return question.only(*considered)
-
-
-def caller(model: nn.Module, data: Data, forward: Forward | None) -> Callable[[Any], Any]:
-    """How the model is called with what stands in the place of its features."""
-    if forward is not None:
-        return lambda x: forward(model, x, data)
-    adjacency = data.edge_index if data.edge_index is not None else data.adj_t
-    return lambda x: model(x, adjacency)
 
 
 def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
@@ -181,18 +184,30 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
 
 
-def _check_options(method: str, samples: int, seed: int, task: str, weights: str | None) -> None:
-    if method not in get_args(Method):
-        raise OptionError(f"method={method!r} is unknown", f"one of {list(get_args(Method))}")
-    if weights not in (None, *get_args(Weights)):
-        raise OptionError(f"weights={weights!r} is unknown", f"one of {list(get_args(Weights))}")
-    if method == "sampled" and weights == "closed-form":
+def _rate(dropout: float) -> float:
+    remedy = "give a number between 0 and 1: dropout=0.1"
+    return number("dropout", dropout, lambda rate: 0 < rate < 1, remedy=remedy)
+
+
+def _progress(progress: Progress) -> Progress:
+    if not callable(progress) or complaint(progress, 1, 2):
+        raise OptionError(
+            "progress cannot be called with the steps done and their number",
+            "progress=lambda done, total: print(done, total)",
+        )
+    return progress
+
+
+def _check_masks(method: str, question: Question) -> None:
+    """Raises if masks are to be drawn and there cannot be any, or only one."""
+    if method == "sampled" and question.weights == "closed-form":
         raise OptionError(
             'method="sampled" draws its masks', 'weights="sampled", or another method'
         )
-    if task not in get_args(Task):
-        raise OptionError(f"task={task!r} is unknown", f"one of {list(get_args(Task))}")
-    if not isinstance(samples, int) or samples < 0:
-        raise OptionError(f"samples={samples!r} is not a number of masks", "samples=100, or 0")
-    if not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed={seed!r} is not a seed", "give a whole number from 0 on")
+    drawn = question.weights or ("sampled" if method == "diagonal" else "closed-form")
+    if drawn == "sampled" and question.masked and question.samples == 1:
+        raise OptionError(
+            "samples=1 is too few: one dropout mask has no spread, and the variance due to the "
+            "weights would be 0",
+            "samples=100, any number from 2 on, or samples=0 to take the weights as certain",
+        )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from reprlib import repr as shortened
 from typing import Any, Literal, get_args
 
 import torch
@@ -48,7 +49,7 @@ class Question:
         samples: number of dropout masks or of draws.
         seed: key of all draws.
         task: what the model's output means.
-        nodes: nodes to answer for; None for all.
+        nodes: nodes to answer for, as indices from 0 or as a mask; None for all.
         memory: bound in bytes on all that is added to the process.
         dropout: rate to inject into a network that has no dropout.
         weights: dropout in closed form or by sampled masks; None for what the method does.
@@ -65,7 +66,7 @@ class Question:
     samples: int
     seed: int
     task: Task
-    nodes: Tensor | Sequence[int] | None
+    nodes: Tensor | None
     memory: int
     dropout: float | None = None
     draws: int = 0
@@ -122,8 +123,9 @@ def check_sources(sources: Sequence[Source] | None) -> frozenset[Source]:
     known = get_args(Source)
     if sources is None:
         return frozenset(known)
-    if isinstance(sources, str) or not sources or not set(sources) <= set(known):
+    listed = [] if isinstance(sources, str) or not isinstance(sources, Iterable) else list(sources)
+    if not listed or not all(isinstance(each, str) and each in known for each in listed):
         raise OptionError(
-            f"sources={sources!r} does not name sources", f"some of {known}, in a tuple"
+            f"sources={shortened(sources)} does not name sources", f"some of {known}, in a tuple"
         )
-    return frozenset(sources)
+    return frozenset(listed)

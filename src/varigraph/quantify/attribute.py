@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Sequence, Sized
+from typing import Any, get_args
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
+from varigraph.data.node_names import called
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments.coins import Coins
 from varigraph.moments.links import Reading
+from varigraph.options import one_of, whole
 from varigraph.prediction.checks import check_model
-from varigraph.prediction.predict import Forward, caller
+from varigraph.prediction.network_call import Forward, caller, check_call, running
 from varigraph.prediction.prediction import Task
 from varigraph.quantify.attribution import (
     Attribution,
@@ -38,7 +39,7 @@ SCALES: dict[Task, tuple[Scale, ...]] = {
 def attribute(
     model: nn.Module,
     data: Data,
-    node: int,
+    node: int | str,
     *,
     output: int | None = None,
     of: Scale | None = None,
@@ -71,7 +72,7 @@ def attribute(
         model: any trained network of torch_geometric; it is as before afterwards.
         data: the graph, with ``x_var``, ``edge_prob`` or both, as for :func:`varigraph.predict`.
             Where it has ``node_names``, ``feature_names`` or ``class_names``, they are printed.
-        node: whose answer to explain.
+        node: whose answer to explain, by its number or by its name in ``data.node_names``.
         output: the class, the predicted one by default; in regression the column of the answer.
         of: ``"probability"`` (default) or ``"logit"`` of the class; in regression ``"value"``.
         links: ``"bernoulli"``, a coin per link, or ``"weight"``, a certain factor: no cause.
@@ -95,14 +96,17 @@ def attribute(
         >>> blame.node, blame.of, len(blame.features), blame.variance > 0
         (7, 'probability', 20, True)
     """
+    scale = _scale(task, of)
+    top = whole("top", top, remedy="top=20")
+    one_of("links", links, get_args(Reading))
     check_graph(data)
-    scale = _check_options(task, of, top)
     check_model(model, data)
-    place = _within("node", node, len(data.x))
-    with evaluating(model, data.x.device):
+    check_call(model, data, forward)
+    run, place = caller(model, data, forward), _place(node, data)
+    with running(model, run, data.x), evaluating(model, data.x.device):
         inputs = inputs_of(data, links)
         with inputs.weighting(model):
-            rows = outputs(caller(model, data, forward), inputs.x, task)
+            rows = outputs(run, inputs.x, task)
         # In float64, or the probabilities of sure answers lose their slopes.
         row = rows[place].cpu().double()
         column = _column(output, row, scale)
@@ -160,35 +164,26 @@ def _link_share(coins: Coins, coin: int, variance: float, share: float) -> LinkS
     )
 
 
+def _place(node: int | str, data: Data) -> int:
+    if isinstance(node, str):
+        return called([node], data)[0]
+    last = len(data.x) - 1
+    return whole("node", node, most=last, remedy=f"count from 0 to {last}")
+
+
 def _column(output: int | None, row: Tensor, scale: Scale) -> int:  # [outputs]
     if output is not None:
-        return _within("output", output, len(row))
+        last = len(row) - 1
+        return whole("output", output, most=last, remedy=f"count from 0 to {last}")
     if scale == "value" and len(row) > 1:
         raise OptionError(f"the model has {len(row)} outputs per node", "say which: output=0")
     return int(row.argmax())
 
 
-def _within(what: str, place: int, count: int) -> int:
-    try:
-        number = operator.index(place)
-    except TypeError as error:
-        raise OptionError(f"{what}={place!r} is not a whole number", f"{what}=0") from error
-    if not 0 <= number < count:
-        raise OptionError(
-            f"there is no {what} {number} among {count}", f"count from 0 to {count - 1}"
-        )
-    return number
-
-
-def _check_options(task: Task, of: Scale | None, top: int) -> Scale:
+def _scale(task: Task, of: Scale | None) -> Scale:
     """The scale asked for."""
-    if task not in SCALES:
-        raise OptionError(f"task={task!r} is unknown", f"one of {list(SCALES)}")
-    if of is not None and of not in SCALES[task]:
-        raise OptionError(f"of={of!r} is no scale of a {task}", f"one of {SCALES[task]}")
-    if not isinstance(top, int) or top < 0:
-        raise OptionError(f"top={top!r} is not a number of causes", "top=20")
-    return of or SCALES[task][0]
+    known = SCALES[one_of("task", task, list(SCALES))]
+    return known[0] if of is None else one_of("of", of, known)
 
 
 def _names(data: Data, classes: int | None) -> Names:
@@ -203,6 +198,8 @@ def _names(data: Data, classes: int | None) -> Names:
 
 def _checked(data: Data, field: str, count: int) -> Sequence[Any] | None:
     names: Sequence[Any] | None = data.get(field)
+    if names is not None and not isinstance(names, Sized):
+        raise GraphError(f"{field} is a {type(names).__name__}", f"give a list of {count} names")
     if names is not None and len(names) != count:
         raise GraphError(
             f"{field} has {len(names)} entries for {count}", f"give {count}, or del data.{field}"

@@ -11,13 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from varigraph.errors import GraphError, OptionError
+from varigraph.errors import GraphError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
-from varigraph.prediction.predict import Forward, Method, ask, predict
+from varigraph.options import SEEDS, one_of, seed_of, whole
+from varigraph.prediction.chosen_nodes import Nodes
+from varigraph.prediction.network_call import Forward, running
+from varigraph.prediction.predict import MOST_SAMPLES, Method, ask, predict
 from varigraph.prediction.prediction import Task
-from varigraph.prediction.question import Source
-from varigraph.prediction.sampled.method import sample
+from varigraph.prediction.question import Question, Source
+from varigraph.prediction.sampled.method import Sample, Watch, sample
 from varigraph.quantify.audited import Audit, Fidelity
 from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
 
@@ -33,7 +36,7 @@ def audit(
     masks: int | None = None,
     seed: int = 0,
     task: Task = "classification",
-    nodes: Tensor | Sequence[int] | None = None,
+    nodes: Nodes | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
@@ -78,8 +81,9 @@ def audit(
         >>> round(found.rows[0].logits.median)  # one layer: the closed form is exact
         1
     """
-    if method not in get_args(Method):
-        raise OptionError(f"method={method!r} is unknown", f"one of {list(get_args(Method))}")
+    method = one_of("method", method, get_args(Method))
+    samples = whole("samples", samples, least=2, most=MOST_SAMPLES, remedy="samples=2000")
+    seed = seed_of(seed)
     common: dict[str, Any] = {
         "links": links,
         "task": task,
@@ -88,7 +92,9 @@ def audit(
         "dropout": dropout,
         "memory": memory,
     }
-    masks = masks if masks is not None else samples if method == "sampled" else 100
+    if masks is None:
+        masks = samples if method == "sampled" else 100
+    masks = whole("masks", masks, most=MOST_SAMPLES, remedy="masks=100")
     active = _active(model, data, sources, {**common, "seed": seed})
     lines = (active, *((source,) for source in active)) if len(active) > 1 else (active,)
     rows = []
@@ -97,8 +103,10 @@ def audit(
             model, data, method=method, sources=line, samples=masks, seed=seed, **common, **options
         )
         inside = _Inside(answer.logits)
-        question = ask(model, data, sources=line, samples=samples, seed=seed + 1, **common)
-        truth = sample(question, watch=inside)
+        question = ask(
+            model, data, sources=line, samples=samples, seed=(seed + 1) % SEEDS, **common
+        )
+        truth = _drawn(question, inside)
         kept = not_zero(truth.logits.total.value, truth.logits.mean.value)
         of_answer = not_zero(truth.answer.total.value, truth.answer.mean.value)
         rows.append(
@@ -118,13 +126,18 @@ def _active(
     """The sources that the data and the model carry, of those to consider."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="nothing is uncertain")
-        active = sample(ask(model, data, sources=sources, samples=2, **options)).sources
+        active = _drawn(ask(model, data, sources=sources, samples=2, **options)).sources
     if not active:
         raise GraphError(
             "nothing is uncertain, so that there is nothing to compare",
             "data.x_var = 0.1, data.edge_prob = ..., or dropout=0.1",
         )
     return active
+
+
+def _drawn(question: Question, watch: Watch | None = None) -> Sample:
+    with running(question.model, question.run, question.x.mean):
+        return sample(question, watch)
 
 
 class _Inside:

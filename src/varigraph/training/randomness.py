@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import torch
 
+from varigraph.options import seed_of
+
 _CPU = torch.device("cpu")
 
 
@@ -19,7 +21,7 @@ def own_randomness(seed: int, device: torch.device = _CPU) -> Iterator[None]:
         device: that draws, besides the CPU.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.default_generator.manual_seed(seed)
+        torch.default_generator.manual_seed(seed_of(seed))
         if device.type == "cuda":
             with torch.cuda.device(device):
                 torch.cuda.manual_seed(seed)

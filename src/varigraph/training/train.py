@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -14,7 +14,9 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from varigraph.data import feature_variance
-from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError, place_of
+from varigraph.options import number, one_of, seed_of, whole
+from varigraph.prediction.network_call import came_from
 from varigraph.training.checks import check_trainable
 from varigraph.training.lesson import Lesson, Noise
 from varigraph.training.propagated import check_propagable
@@ -101,19 +103,26 @@ def train(
         >>> len(history.loss)
         2
     """
-    _check_options(noise, epochs, batch_size, patience)
+    if noise is not None:
+        one_of("noise", noise, get_args(Noise))
+    epochs = whole("epochs", epochs, least=1, remedy="epochs=50")
+    batch_size = _count("batch_size", batch_size, remedy="batch_size=50, or None")
+    patience = _count("patience", patience, remedy="patience=20, or None")
+    rate = number("learning_rate", learning_rate, lambda rate: rate >= 0, remedy="1e-3")
+    decay = number("weight_decay", weight_decay, lambda decay: decay >= 0, remedy="0.0")
+    seed = seed_of(seed)
     check_trainable(model, graph)
     lesson = Lesson(
         model,
         graph,
-        torch.optim.Adam(model.parameters(), lr=learning_rate, weight_decay=weight_decay),
+        torch.optim.Adam(model.parameters(), lr=rate, weight_decay=decay),
         torch.Generator().manual_seed(seed),
         _noise(noise, model, graph),
         None if batch_size is None else _sampler(model, graph, fanouts),
         batch_size or 0,
     )
     start = time.perf_counter()
-    with own_randomness(seed, graph.x.device):
+    with torch.inference_mode(False), torch.enable_grad(), own_randomness(seed, graph.x.device):
         losses, validation = _taught(lesson, epochs, patience, progress)
     return History(
         loss=losses,
@@ -132,7 +141,7 @@ def _taught(
     best: dict[str, Tensor] = {}
     model, since = lesson.model, 0
     for epoch in range(1, epochs + 1):
-        losses.append(lesson.epoch())
+        losses.append(_epoch(lesson))
         current = lesson.validation_loss()
         since += 1
         if current < min(validation, default=math.inf):
@@ -150,6 +159,21 @@ def _taught(
             break
     model.load_state_dict(best)
     return tuple(losses), tuple(validation)
+
+
+def _epoch(lesson: Lesson) -> float:
+    try:
+        return lesson.epoch()
+    except VarigraphError:
+        raise
+    except Exception as error:
+        if not came_from(lesson.model.forward, error):
+            raise
+        name = type(lesson.model).__name__
+        raise ModelError(
+            f"{name} failed in training: {place_of(error)}",
+            "let it run in training mode and on parts of the graph, or batch_size=None",
+        ) from error
 
 
 def _noise(noise: Noise | None, model: nn.Module, graph: Data) -> Noise | None:
@@ -179,11 +203,15 @@ def _layers(model: nn.Module) -> list[MessagePassing]:
 
 
 def _fanouts(fanouts: Sequence[int], model: nn.Module) -> list[int]:
+    remedy = "fanouts=(10, 8)"
+    if not isinstance(fanouts, Iterable):
+        raise OptionError(f"fanouts={fanouts!r} is not a list of numbers", remedy)
+    counts = [whole("fanouts", each, least=1, most=2**31, remedy=remedy) for each in fanouts]
     # SGConv, APPNP and their like take K steps in one layer.
     steps = sum(
         layer.K if isinstance(getattr(layer, "K", None), int) else 1 for layer in _layers(model)
     )
-    return [*fanouts, *([fanouts[-1]] * (steps - len(fanouts)) if fanouts else ())]
+    return counts + counts[-1:] * (steps - len(counts))
 
 
 def _flow(model: nn.Module) -> Flow:
@@ -196,17 +224,5 @@ def _flow(model: nn.Module) -> Flow:
     return flows.pop() if flows else "source_to_target"
 
 
-def _check_options(
-    noise: Noise | None, epochs: int, batch_size: int | None, patience: int | None
-) -> None:
-    if noise is not None and noise not in get_args(Noise):
-        raise OptionError(
-            f"noise={noise!r}", f"choose one of {', '.join(get_args(Noise))}, or None"
-        )
-    if epochs < 1 or (batch_size is not None and batch_size < 1):
-        raise OptionError(
-            f"epochs={epochs}, batch_size={batch_size}",
-            "train at least once: epochs=50, batch_size=50",
-        )
-    if patience is not None and patience < 1:
-        raise OptionError(f"patience={patience}", "wait at least one epoch: patience=20")
+def _count(name: str, value: int | None, *, remedy: str) -> int | None:
+    return None if value is None else whole(name, value, least=1, remedy=remedy)

@@ -4,7 +4,7 @@ import pytest
 from torch_geometric.nn import GraphSAGE
 
 from varigraph.errors import OptionError
-from varigraph.studies.own_model.named_object import named_object, place_of
+from varigraph.studies.own_model.named_object import named_object
 
 
 def test_modules_and_files(tmp_path):
@@ -59,12 +59,3 @@ def test_the_nearest_name_is_offered():
     with pytest.raises(OptionError, match="GraphSAGE") as caught:
         named_object("torch_geometric.nn:GraphSAG")
     assert "GraphSAGE" in caught.value.remedy
-
-
-def test_a_place_is_the_users_own():
-    with pytest.raises(ValueError, match="x") as caught:
-        int("x")
-    said = place_of(caught.value)
-    assert said.startswith("ValueError: invalid literal")
-    assert "(test_named_object.py, line " in said
-    assert place_of(KeyError()) == "KeyError: "

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import feature_variance
 from varigraph.moments.links import Reading
-from varigraph.prediction.predict import Forward
+from varigraph.prediction.network_call import Forward
 from varigraph.quantify import Attribution, attribute
 from varigraph.quantify.attribution import LinkShare, NodeShare
 from varigraph.reporting.page.subject import Subject

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-import sysconfig
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -15,16 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from varigraph import errors
-from varigraph.errors import OptionError
+from varigraph.errors import OptionError, place_of
 
-#: Homes of the code that calls the user's, and is called by it.
-LIBRARIES = (
-    str(Path(errors.__file__).parent),
-    sysconfig.get_path("purelib"),
-    sysconfig.get_path("platlib"),
-    sysconfig.get_path("stdlib"),
-)
 WAYS = "write package.module:name or path/to/file.py:name"
 
 
@@ -52,24 +42,6 @@ def named_object(spec: str) -> Any:
         raise OptionError(
             f"{home} has no {name!r}", f"name one of its own, such as {', '.join(near)}"
         ) from error
-
-
-def place_of(error: BaseException) -> str:
-    """What went wrong and where, in a line.
-
-    Args:
-        error: that was caught.
-    """
-    said = str(error).strip().splitlines()
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {said[0] if said else ''}{where}"
-
-
-def _is_library(file: str) -> bool:
-    """Whether a line of code is not the user's own: nothing could be corrected there."""
-    return file.startswith(("<", *LIBRARIES))
 
 
 def _way_of(path: Path) -> str:

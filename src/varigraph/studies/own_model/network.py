@@ -7,14 +7,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
-from varigraph.errors import ModelError, OptionError, VarigraphError
-from varigraph.prediction.predict import Forward, caller
-from varigraph.studies.own_model.named_object import named_object, place_of
+from varigraph.errors import ModelError, OptionError, VarigraphError, place_of
+from varigraph.options import complaint
+from varigraph.prediction import network_call
+from varigraph.prediction.network_call import Forward, caller, plain_answer
+from varigraph.studies.own_model.named_object import named_object
 from varigraph.training.randomness import own_randomness
 
 EXAMPLE = '--arguments \'{"in_channels": 1433, "hidden_channels": 64, "num_layers": 2}\''
@@ -93,24 +94,18 @@ def check_call(model: nn.Module, graph: Data, forward: Forward | None, *, seed: 
     """
     check_graph(graph)
     try:
-        with torch.no_grad(), own_randomness(seed):
-            caller(model, graph, forward)(graph.x)
-    except Exception as error:
-        nodes, features = graph.x.shape
+        network_call.check_call(model, graph, forward)
+        with own_randomness(seed):
+            plain_answer(model, caller(model, graph, forward), graph.x)
+    except VarigraphError as error:
         raise ModelError(
-            f"{type(model).__name__} cannot be run on {nodes} nodes with {features} features: "
-            f"{place_of(error)}",
+            error.problem,
             "check the --arguments; a network that is not called as model(x, edge_index) needs "
             "--forward file.py:function, where function(model, x, data) returns its answer",
         ) from error
 
 
 def _check_arguments(spec: str, make: Callable[..., Any], arguments: dict[str, Any]) -> None:
-    try:
-        wanted = inspect.signature(make)
-    except (TypeError, ValueError):  # some built-in classes do not tell
-        return
-    try:
-        wanted.bind(**arguments)
-    except TypeError as error:
-        raise OptionError(f"{spec}{wanted}: {error}", EXAMPLE) from error
+    wrong = complaint(make, **arguments)
+    if wrong is not None:
+        raise OptionError(f"{spec}{inspect.signature(make)}: {wrong}", EXAMPLE)

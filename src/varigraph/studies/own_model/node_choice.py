@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
-from reprlib import repr as shortened
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from varigraph.data.node_names import called
 from varigraph.errors import OptionError
 
 REMEDY = "give numbers from 0 (--nodes 0,5,7), names, a mask (--nodes test) or a file of them"
@@ -58,9 +57,8 @@ def _listed(text: str) -> list[str]:
 
 
 def _numbers(words: list[str], graph: Data, count: int) -> list[int]:
-    names = graph.get("node_names")
-    if names is not None:
-        return _by_name(words, list(names))
+    if graph.get("node_names") is not None:
+        return called(words, graph)
     try:
         numbers = [int(word) for word in words]
     except ValueError as error:
@@ -71,16 +69,3 @@ def _numbers(words: list[str], graph: Data, count: int) -> list[int]:
             f"there is no node {outside[0]} among {count}", f"count from 0 to {count - 1}"
         )
     return numbers
-
-
-def _by_name(words: list[str], names: list[str]) -> list[int]:
-    place = {name: number for number, name in enumerate(names)}
-    times = Counter(names)
-    for word in words:
-        if times[word] != 1:
-            known = "no node" if word not in place else "more than one node"
-            raise OptionError(
-                f"{known} is called {shortened(word)}",
-                f"node_names has names such as {', '.join(map(shortened, names[:3]))}",
-            )
-    return [place[word] for word in words]

@@ -19,7 +19,8 @@ from varigraph.moments.registry import TRANSPARENT, Rule, rule_for_layer
 from varigraph.moments.shapes import MOVES, moves_alike
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.masked import NO_DROPOUT
-from varigraph.prediction.predict import Forward, ask, caller
+from varigraph.prediction.network_call import Forward, caller
+from varigraph.prediction.predict import ask
 from varigraph.prediction.prediction import Task
 from varigraph.studies.own_model.called_functions import ITSELF, called_functions
 

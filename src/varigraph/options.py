@@ -1,0 +1,102 @@
+"""Options of the public functions: refused, or returned in the form that is computed with."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from numbers import Integral, Real
+from reprlib import repr as shortened
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from varigraph.errors import OptionError
+
+Choice = TypeVar("Choice", bound=str)
+
+#: As many as torch's generators can tell apart.
+SEEDS = 2**63
+
+
+def one_of(name: str, value: Choice, known: Sequence[Any]) -> Choice:
+    """A word that is known.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        known: all words that it can be.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise OptionError(f"{name}={shortened(value)} is unknown", f"one of {list(known)}")
+    return value
+
+
+def whole(name: str, value: Any, *, least: int = 0, most: int | None = None, remedy: str) -> int:
+    """A whole number, of Python, numpy or torch; True and 1.0 are none.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        least: the smallest that it can be.
+        most: the largest, where there is one.
+        remedy: a value that would do.
+    """
+    found = _scalar(value)
+    if isinstance(found, bool) or not isinstance(found, Integral):
+        raise OptionError(f"{name}={shortened(value)} is not a whole number", remedy)
+    if int(found) < least or (most is not None and int(found) > most):
+        bounds = f"from {least} on" if most is None else f"from {least} to {most}"
+        raise OptionError(f"{name}={shortened(int(found))} is not {bounds}", remedy)
+    return int(found)
+
+
+def number(name: str, value: Any, fits: Callable[[float], bool], *, remedy: str) -> float:
+    """A finite number, of Python, numpy or torch; True and ``"0.1"`` are none.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        fits: whether it makes sense.
+        remedy: a value that would do.
+    """
+    found = _scalar(value)
+    try:
+        if not isinstance(found, bool) and isinstance(found, Real):
+            as_float = float(found)
+            if math.isfinite(as_float) and fits(as_float):
+                return as_float
+    except OverflowError:  # a whole number beyond all floats
+        pass
+    raise OptionError(f"{name}={shortened(value)} makes no sense", remedy)
+
+
+def seed_of(value: Any) -> int:
+    """A seed: a whole number that torch's generators can be given."""
+    return whole("seed", value, most=SEEDS - 1, remedy="give a whole number from 0 on: seed=0")
+
+
+def complaint(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
+    """What a call would complain about as far as its signature tells, or None.
+
+    Example:
+        >>> complaint(lambda x: x, 1), complaint(lambda x: x, 1, 2)
+        (None, 'too many positional arguments')
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions do not tell
+        return None
+    try:
+        signature.bind(*args, **named)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def _scalar(value: Any) -> Any:
+    """What a tensor or array without dimensions holds; anything else as it is."""
+    if isinstance(value, Tensor) and value.is_meta:
+        return value
+    return value.item() if isinstance(value, (Tensor, np.ndarray)) and value.ndim == 0 else value

@@ -1,0 +1,162 @@
+"""How the user's network is called, and what is said where that fails."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from varigraph.errors import ModelError, OptionError, VarigraphError, place_of
+from varigraph.options import complaint
+
+Forward = Callable[[nn.Module, Any, Data], Any]
+Run = Callable[[Any], Any]
+
+#: What networks call the whole graph, and its links.
+GRAPHS = frozenset(["data", "graph", "batch", "g"])
+LINKS = frozenset(["adj", "adj_t", "edges", "edge_idx", "edge_list"])
+WAY = "forward=lambda model, x, data: model(x, data.edge_index)"
+
+
+def caller(model: nn.Module, data: Data, forward: Forward | None) -> Run:
+    """How the model is called with what stands in the place of its features.
+
+    An answer of one number per node comes as a column, ``[nodes, 1]``.
+    """
+    adjacency = data.edge_index if data.edge_index is not None else data.adj_t
+
+    def run(x: Any) -> Any:
+        out = model(x, adjacency) if forward is None else forward(model, x, data)
+        is_row = callable(getattr(out, "unsqueeze", None)) and out.dim() == 1
+        return out.unsqueeze(-1) if is_row else out
+
+    return run
+
+
+def check_call(model: nn.Module, data: Data, forward: Forward | None) -> None:
+    """Raises if the model or ``forward`` takes other arguments than it will be given.
+
+    Args:
+        model: the network, which is not run.
+        data: the graph.
+        forward: how to call the model, where ``model(x, edge_index)`` is not what it wants.
+    """
+    if forward is not None:
+        wrong = complaint(forward, model, data.x, data) if callable(forward) else "not a function"
+        if wrong is not None:
+            raise OptionError(f"forward cannot be called with (model, x, data): {wrong}", WAY)
+    elif wrong := complaint(model.forward, data.x, data.edge_index):
+        signature = inspect.signature(model.forward)
+        raise ModelError(
+            f"{type(model).__name__}.forward{signature} cannot be called with (x, edge_index): "
+            f"{wrong}",
+            f"forward=lambda model, x, data: model({_arguments(signature)})",
+        )
+
+
+def _arguments(signature: inspect.Signature) -> str:
+    """What a network is to be called with, as far as the names of its parameters tell."""
+    wanted = [each for each in signature.parameters.values() if each.default is each.empty]
+    if [each.name in GRAPHS for each in wanted] == [True]:
+        return 'copy.copy(data).update({"x": x})'
+    spoken = []
+    for place, each in enumerate(wanted):
+        field = "edge_index" if each.name in LINKS else each.name
+        value = "x" if place == 0 else f"data.{field}"
+        spoken.append(f"{each.name}={value}" if each.kind is each.KEYWORD_ONLY else value)
+    return ", ".join(spoken)
+
+
+def plain_answer(model: nn.Module, run: Run, x: Tensor) -> Any:  # [nodes, features]
+    """What a network itself answers in evaluation mode, from one run.
+
+    Args:
+        model: the network, which is as before afterwards.
+        run: calls it, see :func:`caller`.
+        x: the features.
+
+    Raises:
+        ModelError: the network cannot be run; what it complained about is quoted.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    try:
+        model.eval()
+        with torch.no_grad(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+            return run(x.clone())
+    except VarigraphError:
+        raise
+    except Exception as error:
+        raise _does_not_run(model, x, error) from error
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+@contextmanager
+def running(model: nn.Module, run: Run, x: Tensor) -> Iterator[None]:  # [nodes, features]
+    """The network computes as it is written: not compiled, in its own dtype, differentiably.
+
+    What it raises becomes a :class:`ModelError` that quotes it. Whatever is raised elsewhere is a
+    mistake of this library and stays as it is.
+
+    Args:
+        model: the network.
+        run: calls it, see :func:`caller`.
+        x: the features.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.autocast(x.device.type, enabled=False))
+        if "torch._dynamo" in sys.modules:  # what compiles is imported as late as it can be
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        try:
+            yield
+        except VarigraphError:
+            raise
+        except Exception as error:
+            if not came_from(run, error):
+                raise
+            plain_answer(model, run, x)
+            raise ModelError(
+                f"{type(model).__name__} runs on plain features, and fails on uncertain ones: "
+                f"{place_of(error)}",
+                'method="sampled", which needs no rules; or compute with functions of torch and '
+                "torch_geometric only",
+            ) from error
+
+
+def came_from(function: Callable[..., Any], error: BaseException) -> bool:
+    """Whether an error was raised in a function, or in what that called."""
+    code = getattr(function, "__code__", None)
+    return any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
+def _does_not_run(model: nn.Module, x: Tensor, error: Exception) -> ModelError:
+    name, (nodes, features) = type(model).__name__, x.shape
+    takes = _first_width(model)
+    if isinstance(error, RuntimeError) and takes is not None and takes != features:
+        return ModelError(
+            f"{name} takes {takes} features, graph.x has {features}: {place_of(error)}",
+            f"give x as [nodes, {takes}], or a network that was trained on {features} features",
+        )
+    return ModelError(
+        f"{name} cannot be run on {nodes} nodes with {features} features: {place_of(error)}",
+        f"correct it, or say how it is called: {WAY}",
+    )
+
+
+def _first_width(model: nn.Module) -> int | None:
+    """Number of features that the first layer takes, where that is known."""
+    for module in model.modules():
+        for field in ("in_channels", "in_features"):
+            width = getattr(module, field, None)
+            if isinstance(width, int):
+                return width
+    return None
