@@ -63,8 +63,25 @@ def test_every_stage_has_a_bar_and_the_time_left(bars):
     assert "-:--:--" in screen.getvalue()  # nothing is known yet
 
 
-def test_nothing_is_drawn_where_nobody_watches():
-    screen = io.StringIO()
-    with progress.progress_bars(Console(file=screen)) as show:
-        show("links", 1, 100)
-    assert screen.getvalue() == ""
+def lines(steps, clock):
+    """What is written to a file when these (seconds, done) of 100 have been told."""
+    paper = io.StringIO()
+    with progress.progress_bars(Console(file=paper)) as show:
+        for seconds, done in steps:
+            clock[0] = seconds
+            show("links", done, 100)
+    return paper.getvalue().splitlines()
+
+
+def test_where_nobody_watches_there_is_a_plain_line_for_each_tenth(clock):
+    said = lines([(seconds, seconds) for seconds in range(101)], clock)
+    assert said == [f"links: {tenth} of 100, {tenth} s" for tenth in range(10, 101, 10)]
+
+
+def test_what_was_read_back_is_one_line(clock):
+    assert lines([(0, done) for done in range(0, 101, 20)], clock) == ["links: 100 of 100, 0 s"]
+
+
+def test_slow_work_is_told_every_ten_seconds(clock):
+    said = lines([(seconds, seconds // 60) for seconds in range(0, 60, 2)], clock)
+    assert said == [f"links: 0 of 100, {seconds} s" for seconds in (10, 20, 30, 40, 50)]

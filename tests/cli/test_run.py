@@ -37,7 +37,9 @@ def test_run_prints_the_table_the_notes_and_last_the_folder(first, folder):
     assert any("97.96" in line for line in lines)
     assert [line.split(":")[0] for line in lines[-3:-1]] == ["ours", "paper"]
     assert lines[-1] == str(folder)
-    assert first.stderr == ""  # no progress bars where nobody watches
+    said = first.stderr.splitlines()  # lines where nobody watches
+    assert said[-1].startswith("predicting: 4 of 4, ")
+    assert all(line.isprintable() for line in said)
 
 
 def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):
@@ -45,6 +47,7 @@ def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):
     found = json.loads(again.stdout)
     assert found["folder"] == str(folder)
     assert [level["noise"] for level in found["levels"]] == [0, 2.5, 5, 12]
+    assert "predicting: 4 of 4, " in again.stderr
     assert {level["scores"]["by_source"]["links"] for level in found["levels"]} == {0}
     spoken = CliRunner().invoke(app, [*QUICK, "--out", str(folder)])
     assert spoken.stdout.startswith("reused from an earlier run: model.pt")

@@ -16,13 +16,14 @@ from varigraph.cli.predict import predict
 from varigraph.cli.report import report
 from varigraph.cli.run import run
 from varigraph.cli.study import study
+from varigraph.cli.verbs import Verbs
 
 __all__ = ["app"]
 
 YOURS, GRAPHS, PAPER = "Your own network", "Graphs", "The paper's network"
 EXITS = (
     "Exit codes: 0 fine; 1 check found layers or functions without a rule; "
-    "2 a mistake, explained on standard error; 130 interrupted."
+    "2 a mistake, explained on standard error, or as JSON under --json; 130 interrupted."
 )
 SAGE = (
     "varigraph predict torch_geometric.nn:GraphSAGE cora --arguments "
@@ -31,6 +32,7 @@ SAGE = (
 )
 
 app = typer.Typer(
+    cls=Verbs,
     help="Error bars for trained graph neural networks.",
     epilog=f"{EXITS}\n\nExample: varigraph predict networks.py:build cora --weights weights.pt",
     no_args_is_help=True,

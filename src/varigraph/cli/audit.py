@@ -35,7 +35,7 @@ def audit(
 
     A run that is not there, or not finished, is made first.
     """
-    with explained(), progress_bars() as progress:
+    with explained(as_json=as_json), progress_bars() as progress:
         done = audit_run(
             dataset,
             out=run_folder,

@@ -38,7 +38,7 @@ def bench(
     On the paper's network, trained for a few epochs, and 12 per cent of noise in the features.
     Every row is measured in a process of its own; nothing is written.
     """
-    with explained(STOPPED), progress_bars() as progress:
+    with explained(STOPPED, as_json=as_json), progress_bars() as progress:
         found = studies.bench(
             dataset,
             masks=masks,
@@ -57,4 +57,4 @@ def bench(
     table, console = found.table(), stdout()
     console.print(terminal(table))
     for note in table.notes:
-        console.print(note, soft_wrap=True, markup=False)
+        console.print(note, soft_wrap=True)

@@ -58,7 +58,11 @@ def check(
     rule, has no first-order response or does not fit in memory. 2: a mistake, explained on
     standard error.
     """
-    with explained(STOPPED), progress_bars() as progress, redirect_stdout(sys.stderr):
+    with (
+        explained(STOPPED, as_json=as_json),
+        progress_bars() as progress,
+        redirect_stdout(sys.stderr),
+    ):
         asked = subject(
             model,
             graph,
@@ -85,16 +89,14 @@ def check(
 
 def _print(title: str, found: RuleCheck) -> None:
     console = stdout()
-    console.print(title, soft_wrap=True, markup=False)
+    console.print(title, soft_wrap=True)
     console.print(_table(found.layers, HEADER))
     if found.functions:
         console.print(_table(found.functions, ("function", *HEADER[1:])))
     rows = (*found.layers, *(found.functions or ()))
     missing = sum(not row.covered for row in rows)
     verdict = "everything has a rule" if not missing else f"{missing} of {len(rows)} have no rule"
-    console.print(
-        f"{verdict}; auto takes {found.method}: {found.reason}", soft_wrap=True, markup=False
-    )
+    console.print(f"{verdict}; auto takes {found.method}: {found.reason}", soft_wrap=True)
 
 
 def _table(rows: Iterable[Row], header: tuple[str, ...]) -> Table:

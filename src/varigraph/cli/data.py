@@ -42,7 +42,7 @@ def data(
     With a NAME: degrees, classes, features, and what noise of 2.5, 5 and 12 per cent means as a
     variance. Nothing is downloaded.
     """
-    with explained(STOPPED):
+    with explained(STOPPED, as_json=as_json):
         if name is None:
             listed = all_facts(root=root)
             shown: Any = [facts.record() for facts in listed]
@@ -67,14 +67,14 @@ def _print_all(listed: list[DatasetFacts]) -> None:
     console.print(f"split: {SPLIT}", soft_wrap=True)
     for facts in listed:
         line = f"{facts.name}: {facts.place}; from {facts.source}, {facts.licence}"
-        console.print(line, soft_wrap=True, markup=False)
-    console.print(f"looked in: {', '.join(listed[-1].looked_in)}", soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
+    console.print(f"looked in: {', '.join(listed[-1].looked_in)}", soft_wrap=True)
 
 
 def _print_one(facts: DatasetFacts, shown: dict[str, Any]) -> None:
     console = stdout()
     for line in _lines(facts):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
     if not facts.there:
         console.print("more is known once its files are there", soft_wrap=True)
         return

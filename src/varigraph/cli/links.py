@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, cast
 
 import typer
-from rich.console import Console
 
 from varigraph.cli.mistakes import explained
 from varigraph.cli.options import Fresh, Json, Root, Seed
 from varigraph.cli.progress import progress_bars
+from varigraph.cli.terminal import stdout
 from varigraph.data import DATASETS
 from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import Method
@@ -50,7 +50,7 @@ def links(
 
     What was broken off goes on after the last finished fold.
     """
-    with explained(), progress_bars() as show:
+    with explained(as_json=as_json), progress_bars() as show:
         outcome = studies.links_study(
             source,
             method=cast(Method, method),  # checked where all options are
@@ -70,9 +70,9 @@ def links(
 
 
 def _print(outcome: studies.LinksOutcome) -> None:
-    stdout = Console(highlight=False)
-    stdout.print(f"{outcome.title}: quality at balanced odds", soft_wrap=True)
-    stdout.print(link_quality(outcome.quality))
+    console = stdout()
+    console.print(f"{outcome.title}: quality at balanced odds", soft_wrap=True)
+    console.print(link_quality(outcome.quality))
     for note in outcome.notes:
-        stdout.print(note, soft_wrap=True)
-    stdout.print(str(outcome.folder / "links.tsv"), soft_wrap=True)
+        console.print(note, soft_wrap=True)
+    console.print(str(outcome.folder / "links.tsv"), soft_wrap=True)

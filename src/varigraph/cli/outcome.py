@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
+
+from varigraph.cli.terminal import stdout
 
 
 class Outcome(Protocol):
@@ -32,11 +34,11 @@ def print_outcome(outcome: Outcome, tables: Iterable[RenderableType]) -> None:
         outcome: of a study.
         tables: its figures.
     """
-    stdout = Console(highlight=False)
+    console = stdout()
     if outcome.reused:
-        stdout.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
+        console.print(f"reused from an earlier run: {', '.join(outcome.reused)}", soft_wrap=True)
     for table in tables:
-        stdout.print(table)
+        console.print(table)
     for note in outcome.notes:
-        stdout.print(note, soft_wrap=True)
-    stdout.print(str(outcome.folder), soft_wrap=True)
+        console.print(note, soft_wrap=True)
+    console.print(str(outcome.folder), soft_wrap=True)

@@ -148,7 +148,11 @@ def predict(
 
     A run needs no GRAPH: its own network answers for its own graph.
     """
-    with explained(STOPPED), progress_bars() as progress, redirect_stdout(sys.stderr):
+    with (
+        explained(STOPPED, as_json=as_json),
+        progress_bars() as progress,
+        redirect_stdout(sys.stderr),
+    ):
         if out is not None:
             check_table_file(out)
         asked = subject(
@@ -192,11 +196,11 @@ def predict(
 def _print(found: Answer, out: Path | None, top: int) -> None:
     console = stdout()
     for line in headline(found):
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(line, soft_wrap=True)
     if out is None and top > 0:
         console.print()
         console.print(terminal(uncertain_nodes(found, top)))
     for note in found.notes:
-        console.print(f"note: {note}", soft_wrap=True, markup=False)
+        console.print(f"note: {note}", soft_wrap=True)
     if out is not None:
-        console.print(str(out), soft_wrap=True, markup=False)
+        console.print(str(out), soft_wrap=True)

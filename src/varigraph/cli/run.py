@@ -42,7 +42,7 @@ def run(
 
     A run that was broken off goes on where it stopped.
     """
-    with explained(), progress_bars() as progress:
+    with explained(as_json=as_json), progress_bars() as progress:
         outcome = studies.run(
             dataset,
             out=out,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 
 from rich.console import Console
-from rich.markup import escape
 
 #: Columns of a file or a pipe, where nothing needs to be cut off.
 WIDE = 200
 
 
 def stdout() -> Console:
-    """Standard output, without colour where nobody watches."""
-    console = Console(highlight=False)
+    """Standard output, without colour where nobody watches; text is shown as it is.
+
+    Names and paths of users may hold ``[/y]`` or ``:x:``, which rich would obey.
+    """
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDE
     return console
@@ -27,4 +29,4 @@ def cell(text: str, *, width: int = 30) -> str:
         width: signs to show.
     """
     line = "".join(sign if sign.isprintable() else " " for sign in text)
-    return escape(line if len(line) <= width else f"{line[: width - 1]}…")
+    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -83,7 +83,7 @@ def sensitivity(
 
     A study that was broken off goes on where it stopped.
     """
-    with explained(), progress_bars() as progress:
+    with explained(as_json=as_json), progress_bars() as progress:
         outcome = studies.sensitivity(
             dataset,
             out=out,

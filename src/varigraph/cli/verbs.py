@@ -1,0 +1,39 @@
+"""The group of all verbs: under ``--json`` a command that cannot be read is told as JSON too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from varigraph.cli.mistakes import print_mistake
+
+JSON = "--json"
+#: What typer raises for a command that it cannot read; it is exported only as this base.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Verbs(TyperGroup):
+    """Verbs whose mistakes in options and arguments obey ``--json``, as those of the work do."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *rest: Any,
+        standalone_mode: bool = True,
+        **more: Any,
+    ) -> Any:
+        """What typer does, with other words for a usage error."""
+        words = list(sys.argv[1:] if args is None else args)
+        if JSON not in words or not standalone_mode:
+            return super().main(words, prog_name, *rest, standalone_mode=standalone_mode, **more)
+        try:
+            code = super().main(words, prog_name, *rest, standalone_mode=False, **more)
+        except UsageError as error:
+            print_mistake("UsageError", error.format_message(), f"{error.ctx.command_path} --help")
+            sys.exit(error.exit_code)
+        sys.exit(code or 0)

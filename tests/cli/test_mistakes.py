@@ -1,0 +1,106 @@
+"""Mistakes in a few words or, under --json, as JSON; names of users are shown and never obeyed."""
+
+import io
+import json
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from cli.test_app import LEAVES
+from varigraph import __main__
+from varigraph.cli import app
+
+#: A mistake for each verb that is found before any work.
+MISTAKES = {
+    "predict": ("nowhere.py:build", "cora"),
+    "check": ("nowhere.py:build",),
+    "data": ("coral",),
+    "links": ("coral",),
+    "run": ("coral",),
+    "audit": ("coral",),
+    "bench": ("coral",),
+    "report": ("nowhere",),
+    "study paper": ("--table", "9"),
+    "study sensitivity": ("coral",),
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def told(*arguments):
+    """What a refused command says as JSON."""
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 2
+    assert done.stderr == ""
+    error = json.loads(done.stdout)["error"]
+    assert set(error) == {"kind", "message", "remedy"}
+    return error
+
+
+def test_every_verb_has_a_mistake_here():
+    assert {" ".join(path) for path in LEAVES} == set(MISTAKES)
+
+
+@pytest.mark.parametrize("verb", MISTAKES)
+def test_a_mistake_is_json_under_json(verb):
+    error = told(*verb.split(), *MISTAKES[verb])
+    assert error["kind"].endswith("Error")
+    assert error["message"]
+    assert error["remedy"]
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_an_unknown_option_is_json_under_json(path):
+    error = told(*path, "--nonsense")
+    assert error["kind"] == "UsageError"
+    assert "--nonsense" in error["message"]
+    assert error["remedy"].endswith(" ".join((*path, "--help")))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "culprit"),
+    [
+        (["run", "--samples", "many"], "--samples"),
+        (["predict"], "MODEL"),
+        (["nonsense"], "nonsense"),
+        ([], "--json"),
+    ],
+    ids=["no number", "no model", "no verb", "nothing"],
+)
+def test_a_command_that_cannot_be_read_is_json_under_json(arguments, culprit):
+    assert culprit in told(*arguments)["message"]
+
+
+def test_json_leaves_the_exit_codes_of_good_commands():
+    done = CliRunner().invoke(app, ["data", "cora", "--json"])
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["name"] == "cora"
+
+
+def test_a_folder_may_be_called_as_it_likes():
+    folder = "a[/y]b [red]c:heart:d"
+    command = ["run", "cora", "--epochs", "1", "--samples", "2", "--out", folder]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[-1] == folder
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_file_of_links_may_be_called_as_it_likes(link_file, tmp_path):
+    path = link_file.rename(tmp_path / "a[red]b.txt")
+    done = CliRunner().invoke(app, ["links", str(path), "--folds", "2", "--out", "x[/y]z"])
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("a[red]b, ")
+    assert done.stdout.splitlines()[-1] == "x[/y]z/links.tsv"
+
+
+def test_signs_that_the_terminal_lacks_are_spelt_out(monkeypatch):
+    screen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(screen, encoding="ascii"))
+    __main__.spell_out()
+    print("–", flush=True)
+    assert screen.getvalue() == b"\\u2013\n"
