@@ -6,21 +6,19 @@ The public names, in the order of the story: a graph and its noise, a network, i
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from varigraph import baselines, errors, metrics
-from varigraph.data import add_noise, load, read_links
-from varigraph.errors import VarigraphError
-from varigraph.links import link_probabilities
-from varigraph.moments import Gaussian, implements
-from varigraph.prediction import Prediction, predict
-from varigraph.quantify import Attribution, Audit, attribute, audit
-from varigraph.reporting.page import report
-from varigraph.training import paper_network, train
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from varigraph import baselines, errors, metrics
+    from varigraph.data import add_noise, load, read_links
+    from varigraph.errors import VarigraphError
+    from varigraph.links import link_probabilities
+    from varigraph.moments import Gaussian, implements
+    from varigraph.prediction import Prediction, predict
+    from varigraph.quantify import Attribution, Audit, attribute, audit
     from varigraph.reporting import plots
+    from varigraph.reporting.page import report
+    from varigraph.training import paper_network, train
 
 __version__ = "0.1.0"
 
@@ -47,9 +45,38 @@ __all__ = [
     "train",
 ]
 
+#: The public names of each module.
+_NAMES = {
+    "data": ("add_noise", "load", "read_links"),
+    "errors": ("VarigraphError",),
+    "links": ("link_probabilities",),
+    "moments": ("Gaussian", "implements"),
+    "prediction": ("Prediction", "predict"),
+    "quantify": ("Attribution", "Audit", "attribute", "audit"),
+    "reporting.page": ("report",),
+    "training": ("paper_network", "train"),
+}
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+#: Modules that are public as they are.
+_MODULES = {
+    "baselines": "baselines",
+    "errors": "errors",
+    "metrics": "metrics",
+    "plots": "reporting.plots",
+}
 
-def __getattr__(name: str) -> ModuleType:
-    """``plots`` comes when it is first asked for: it alone needs matplotlib."""
-    if name == "plots":
-        return import_module("varigraph.reporting.plots")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """A public name comes when it is first asked for: torch takes seconds, plots matplotlib."""
+    if name in _MODULES:
+        found: Any = import_module(f"varigraph.{_MODULES[name]}")
+    elif name in _HOMES:
+        found = getattr(import_module(f"varigraph.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
