@@ -55,3 +55,19 @@ def test_weights_that_do_not_fit_are_made_again(graph, tmp_path, content, monkey
         model, again = trained_network(graph, Pieces(tmp_path, OPTIONS), progress=ignore, **OPTIONS)
     assert not again
     assert trained == [model]
+
+
+def test_small_batches_get_one_thread_and_what_follows_gets_all(graph, tmp_path, monkeypatch):
+    seen, before = [], torch.get_num_threads()
+
+    def train(model, *args, **options):
+        seen.append(torch.get_num_threads())
+        return History(loss=(1.0,), validation=(1.0,), best_epoch=1, seconds=0.0)
+
+    monkeypatch.setattr(module, "train", train)
+    torch.set_num_threads(3)
+    try:
+        trained_network(graph, Pieces(tmp_path, OPTIONS), progress=ignore, **OPTIONS)
+        assert (seen, torch.get_num_threads()) == ([1], 3)
+    finally:
+        torch.set_num_threads(before)

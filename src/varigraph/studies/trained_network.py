@@ -8,6 +8,7 @@ from dataclasses import asdict
 from torch_geometric.data import Data
 
 from varigraph.files import write_json
+from varigraph.prediction.side_by_side import one_thread_each
 from varigraph.studies.pieces import Pieces
 from varigraph.training import PaperNetwork, paper_network, train
 
@@ -51,13 +52,14 @@ def trained_network(
     if known is not None:
         return known, True
     model = paper_network(graph, seed=seed)
-    history = train(
-        model,
-        graph,
-        epochs=epochs,
-        seed=seed,
-        progress=lambda epoch, total, loss: progress("training", epoch, total),
-    )
+    with one_thread_each():  # on small batches more only wait: on a busy machine ten times as long
+        history = train(
+            model,
+            graph,
+            epochs=epochs,
+            seed=seed,
+            progress=lambda epoch, total, loss: progress("training", epoch, total),
+        )
     write_json(pieces.folder / "training.json", asdict(history))
     pieces.write_weights(FILE, model.state_dict())
     return model, False
