@@ -1,3 +1,5 @@
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def test_the_first_to_publish_wins(cache):
 
 
 def test_publishing_nothing_is_an_error(cache):
-    with draft_folder() as draft, pytest.raises(FileNotFoundError):
+    with draft_folder() as draft, pytest.raises(DatasetError, match="No such file"):
         publish(draft / "set", cache / "final")
 
 
@@ -62,3 +64,20 @@ def test_a_cache_that_cannot_be_written_is_explained(cache):
         pass
     assert f"cannot write to the cache folder {cache}" in caught.value.problem
     assert "XDG_CACHE_HOME" in caught.value.remedy
+
+
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_is_not(cache):
+    (cache / "draft-dead" / "set").mkdir(parents=True)
+    (cache / "draft-dead" / "set" / "half").write_text("half")
+    with draft_folder() as first, draft_folder() as second:
+        assert {path.name for path in cache.iterdir()} == {first.name, second.name}
+    assert list(cache.iterdir()) == []
+
+
+def test_a_full_disk_is_explained(cache, monkeypatch):
+    def full(self, *place):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with draft_folder() as draft, pytest.raises(DatasetError, match=r"No space left[\s\S]*room"):
+        publish(draft, cache / "final")

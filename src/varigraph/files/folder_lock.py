@@ -19,7 +19,7 @@ _HELD: ContextVar[frozenset[str]] = ContextVar("held folders", default=frozenset
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, *, again: bool = True) -> Iterator[None]:
     """Within it, no other process and no other thread works in a folder.
 
     The lock ends with the process that holds it, killed or not. On a file system without locks
@@ -27,12 +27,13 @@ def locked(folder: Path) -> Iterator[None]:
 
     Args:
         folder: made if it is missing, and removed again if nothing was put into it.
+        again: whether the code that has locked it may do so once more.
 
     Raises:
         OptionError: at once, if another process is at work there, or the folder cannot be used.
     """
     name = os.path.realpath(folder)
-    if name in _HELD.get():
+    if again and name in _HELD.get():
         yield
         return
     made = not folder.exists()
