@@ -9,7 +9,7 @@ import pytest
 
 from files.processes import killed, started
 from varigraph.errors import FileError
-from varigraph.files import replacing, write_json, write_text
+from varigraph.files import check_target, replacing, write_json, write_text
 from varigraph.files.whole_file import remove_abandoned_drafts
 
 posix = pytest.mark.skipif(os.name == "nt", reason="permissions and links of POSIX")
@@ -195,9 +195,21 @@ def test_what_is_no_file_is_not_replaced(tmp_path, kind):
         os.mkfifo(tmp_path / "pipe")
         path.symlink_to("pipe") if kind != "pipe" else (tmp_path / "pipe").rename(path)
     before = path.lstat().st_mode
-    with pytest.raises(FileError, match="not a file"):
-        write_text(path, "new")
+    for refuse in (check_target, lambda path: write_text(path, "new")):
+        with pytest.raises(FileError, match="not a file"):
+            refuse(path)
     assert path.lstat().st_mode == before
+
+
+def test_what_stands_in_the_way_is_found_before_the_work(tmp_path, monkeypatch):
+    check_target(tmp_path / "a.txt")
+    assert names(tmp_path) == []
+    for name, why in (("none/a.txt", "there is no folder"), ("a" * 300, "shorter name")):
+        with pytest.raises(FileError, match=why):
+            check_target(tmp_path / name)
+    monkeypatch.setattr(os, "access", lambda path, kind: False)  # root may write everywhere
+    with pytest.raises(FileError, match="Permission denied"):
+        check_target(tmp_path / "a.txt")
 
 
 def test_drafts_of_dead_processes_are_removed_by_the_next_write(tmp_path):

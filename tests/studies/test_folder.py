@@ -50,6 +50,20 @@ def test_fresh_removes_what_a_run_wrote_and_nothing_else(tmp_path):
     assert names(tmp_path) == ["config.json", "notes.txt"]
 
 
+def test_a_run_killed_while_it_replaces_another_leaves_the_folder_of_a_run(tmp_path, monkeypatch):
+    def die(*arguments):
+        raise SystemExit
+
+    claim(tmp_path, CONFIG)
+    (tmp_path / "notes.txt").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("varigraph.studies.folder.write_json", die)
+        with pytest.raises(SystemExit):
+            claim(tmp_path, {**CONFIG, "seed": 1}, fresh=True)
+    claim(tmp_path, {**CONFIG, "seed": 1}, fresh=True)
+    assert json.loads((tmp_path / "config.json").read_text())["seed"] == 1
+
+
 def test_fresh_removes_the_folds_of_a_runs_links(tmp_path):
     claim(tmp_path, CONFIG)
     (tmp_path / "links").mkdir()

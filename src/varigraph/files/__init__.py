@@ -2,6 +2,14 @@
 
 from varigraph.files.folder_lock import locked
 from varigraph.files.spreadsheet import csv_text, write_csv
-from varigraph.files.whole_file import replacing, write_json, write_text
+from varigraph.files.whole_file import check_target, replacing, write_json, write_text
 
-__all__ = ["csv_text", "locked", "replacing", "write_csv", "write_json", "write_text"]
+__all__ = [
+    "check_target",
+    "csv_text",
+    "locked",
+    "replacing",
+    "write_csv",
+    "write_json",
+    "write_text",
+]

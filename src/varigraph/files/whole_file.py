@@ -33,6 +33,23 @@ _REMEDIES = {
 }
 
 
+def check_target(path: Path) -> None:
+    """Raises where no file could be written, before the work that it would hold.
+
+    Args:
+        path: the file to write later.
+
+    Raises:
+        FileError: saying what stands in the way.
+    """
+    try:
+        _mode_to_keep(path)
+        if not os.access(path.parent, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A stream whose content takes the place of ``path`` when the block ends well, or vanishes.

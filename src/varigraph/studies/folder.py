@@ -61,11 +61,12 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
     write_json(folder / CONFIG, config)
 
 
-#: What studies write, by patterns. What a folder is known by goes last.
+#: What studies write, by patterns; folds, by which their folder is known, go last. The options stay
+#: until those of the next run take their place: killed at any moment, a folder is one of a run.
 _OURS = (
     *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
     *("sensitivity.csv", "sensitivity.png", "report.html"),
-    *("model.pt", "links.tsv", "quality.json", "reliability.png", FOLDS, CONFIG),
+    *("model.pt", "links.tsv", "quality.json", "reliability.png", FOLDS),
 )
 
 

@@ -102,3 +102,11 @@ def test_a_quick_look_has_its_own_defaults(arguments, expected, monkeypatch):
 def test_mistakes_are_explained_without_a_traceback(explained, mistake, tmp_path):
     explained(*DATA[:2], *mistake, "--out", tmp_path / "study")
     assert not (tmp_path / "study").exists()
+
+
+def test_a_document_that_cannot_be_written_is_refused_before_the_work(explained, tmp_path):
+    said = explained(
+        *DATA, "--out", tmp_path / "study", "--write-docs", tmp_path / "none" / "results.md"
+    )
+    assert "there is no folder" in said
+    assert not (tmp_path / "study").exists()

@@ -112,9 +112,11 @@ def test_the_same_page_is_written_twice(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["1.html", "2.html"]
 
 
-@pytest.mark.parametrize("place", ["absent/page.html", "."])
-def test_a_place_where_no_file_can_be_is_named(tmp_path, place):
-    with pytest.raises(FileError, match="cannot be a file") as caught:
+@pytest.mark.parametrize(
+    ("place", "why"), [("absent/page.html", "there is no folder"), (".", "is a folder")]
+)
+def test_a_place_where_no_file_can_be_is_named(tmp_path, place, why):
+    with pytest.raises(FileError, match=why) as caught:
         vg.report(*made_up(), path=tmp_path / place)
     assert str(tmp_path / place) in str(caught.value)
 

@@ -84,6 +84,6 @@ def test_nothing_is_left_where_writing_fails(tmp_path):
 def test_files_that_could_not_be_written(tmp_path):
     (tmp_path / "a.csv").mkdir()
     for name in ("a.csv", "b.xlsx", "c", "none/d.csv"):
-        with pytest.raises(OptionError):
+        with pytest.raises((OptionError, FileError)):
             check_table_file(tmp_path / name)
     check_table_file(tmp_path / "e.CSV")

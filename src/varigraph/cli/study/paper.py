@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from varigraph.cli.mistakes import INTERRUPTED, explained
 from varigraph.cli.options import Fresh, Json, Root
 from varigraph.cli.terminal import stdout
-from varigraph.files import write_text
+from varigraph.files import check_target, write_text
 from varigraph.reporting.text_table import terminal
 from varigraph.studies.comparison import study as studies
 
@@ -70,6 +70,8 @@ def paper(
     default = QUICK if quick else WHOLE
     chosen = links if links is not None else default[2]
     with explained(as_json=as_json), _resumable(), _progress() as progress:
+        if write_docs is not None:
+            check_target(write_docs)
         outcome = studies.paper_study(
             table or (),
             seeds=seeds if seeds is not None else default[0],

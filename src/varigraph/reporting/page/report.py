@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 from torch_geometric.data import Data
 
-from varigraph.errors import FileError, OptionError
-from varigraph.files import write_text
+from varigraph.errors import OptionError
+from varigraph.files import check_target, write_text
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction
 from varigraph.prediction.network_call import Forward
@@ -83,7 +83,8 @@ def report(
     """
     if not isinstance(explain, int) or explain < 0:
         raise OptionError(f"explain={explain!r} is not a number of nodes", "explain=30, or 0")
-    target, plotly = _target(path), plotly_script()  # before the work, so that mistakes show early
+    target, plotly = Path(path), plotly_script()
+    check_target(target)  # before the work, so that mistakes show early
     subject = Subject.of(prediction, graph)
     content = {
         "title": title,
@@ -101,11 +102,4 @@ def report(
         "making": making(prediction, audit, about or {}),
     }
     write_text(target, document(content, title=title, plotly=plotly))
-    return target
-
-
-def _target(path: str | os.PathLike[str]) -> Path:
-    target = Path(path)
-    if not target.parent.is_dir() or target.is_dir():
-        raise FileError(target, "cannot be a file", "choose one in a folder that is there")
     return target

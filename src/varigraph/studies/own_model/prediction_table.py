@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.errors import OptionError
-from varigraph.files import replacing, write_csv
+from varigraph.files import check_target, replacing, write_csv
 from varigraph.prediction import Prediction
 from varigraph.prediction.prediction import PARTS
 
@@ -61,7 +61,8 @@ def check_table_file(path: Path) -> None:
         path: ``.csv`` or ``.parquet``.
 
     Raises:
-        OptionError: saying what stands in the way.
+        OptionError: if it cannot be a table.
+        FileError: if it cannot be written.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise OptionError(f"{path} ends in neither {' nor '.join(SUFFIXES)}", "--out nodes.csv")
@@ -70,10 +71,7 @@ def check_table_file(path: Path) -> None:
             f"{path} needs pyarrow, which is not installed",
             "pip install pyarrow, or --out nodes.csv",
         )
-    if not path.parent.is_dir():
-        raise OptionError(f"there is no folder {path.parent}", f"mkdir -p {path.parent}")
-    if path.is_dir():
-        raise OptionError(f"{path} is a folder", f"--out {path / 'nodes.csv'}")
+    check_target(path)
 
 
 def write_table(path: Path, columns: dict[str, Column]) -> None:
