@@ -56,7 +56,13 @@ def test_links_are_found_whatever_their_order_and_direction(graph, path):
 
 
 @pytest.mark.parametrize(
-    "names", [["#1", "a b", 'say "x"'], ["5' end", "tab\there", "é"], ["x,y", "'q'", "0"]]
+    "names",
+    [
+        ["#1", "a b", 'say "x"'],
+        ["5' end", "tab\there", "é"],
+        ["x,y", "'q'", "0"],
+        ["=1+2", "'=1", "-x"],
+    ],
 )
 def test_names_survive_whatever_they_look_like(names, tmp_path):
     edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])

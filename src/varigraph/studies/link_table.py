@@ -19,7 +19,8 @@ def link_table(graph: Data, *, title: str) -> str:
     """One line for each link, its ends and its probability, that ``vg.read_links`` reads back.
 
     Ends are called by ``graph.node_names`` where there are names, else by their numbers. Directions
-    and links of a node to itself are left out.
+    and links of a node to itself are left out. Names stay as they are, also where a spreadsheet
+    would take them for formulas: an apostrophe in front could not be told from one of a name.
 
     Args:
         graph: with ``edge_prob``, the same in both directions of a link.
