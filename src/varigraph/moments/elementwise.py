@@ -37,7 +37,7 @@ def elementwise(rule: Activation) -> Activation:
         if tape is None:
             return rule(x, *args, **kwargs)
         out, slope, half = _differentiated(lambda x: rule(x, *args, **kwargs), x)
-        tape.bends.append(Bend(out, x, 2 * half.nan_to_num(0.0)))  # sqrt has no slope at 0
+        tape.bends.append(Bend(out, x, 2 * half))
         return recorded(out, (x, Scale(slope)))
 
     return by_node(cast(Activation, taped))

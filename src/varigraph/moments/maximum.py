@@ -63,6 +63,7 @@ def group_max(
     Messages that come with chance :math:`p_i` have :math:`1 - p_i + p_i \Phi` for :math:`\Phi`;
     with probability :math:`\prod (1 - p_i)` none comes, and the maximum is 0.
     """
+    group = group.long()  # a scatter takes no smaller index
     low, width = _interval(x, group, groups, may_be_empty=prob is not None)
     std, absent = x.var.sqrt(), None
     if prob is not None:
@@ -86,7 +87,9 @@ def group_max(
         second = second - _ratio(blur, width).square() * (1 - none)
     spread = (second - first.square()).clamp_min(0)
     out = Gaussian(low + width * first, width.square() * spread)
-    current().note(out, "max")
+    tape = current().tape
+    if tape is not None:
+        tape.note(out, "max")
     return out
 
 
