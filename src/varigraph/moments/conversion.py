@@ -55,7 +55,7 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
             return rule(layer, *args, **kwargs)
         values = reveal((args, kwargs))
         result = current().step(lambda: rule(layer, *values[0], **values[1]))
-        current().note(result, rule.names[0])
+        current().note(result, rule)
         return disguise(result)
 
     if "forward" in vars(layer):

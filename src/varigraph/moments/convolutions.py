@@ -240,8 +240,15 @@ def _aggregation(layer: gnn.MessagePassing) -> str:
 
 
 def _one_kind_of_node(layer: gnn.MessagePassing, x: Any, size: Any = None) -> None:
+    name = type(layer).__name__
+    if isinstance(x, Tensor):
+        raise MissingRuleError(
+            f"{name} was called with a plain tensor, not with what was made of the given x",
+            "let forward= and the model use the x that they are given, not data.x; for layers that "
+            'work on something else, method="sampled"',
+        )
     if not isinstance(x, Gaussian) or size is not None:
         raise ModelError(
-            f"{type(layer).__name__} was called with separate source and target nodes",
+            f"{name} was called with separate source and target nodes",
             "only graphs with one kind of node are covered: call it with one x and no size",
         )

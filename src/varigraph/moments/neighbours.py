@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 
-from varigraph.errors import ModelError
+from varigraph.errors import MissingRuleError, ModelError
 from varigraph.kernels import fused
 from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import ByRows
@@ -99,7 +99,7 @@ class Neighbours:
 
         On the walk i–j–i the same coin occurs twice, and a coin times itself is the coin.
         """
-        if self.coin_of is None or inner.coin_of is None:
+        if self.coin_of is None or inner.coin_of is None or len(inner.weight) == 0:
             return torch.zeros_like(self.weight)
         keys = inner.target.long() * inner.nodes + inner.source  # ascending
         wanted = self.source.long() * self.nodes + self.target
@@ -158,12 +158,13 @@ class Neighbours:
         one, its coin and the certain part are merged into moments that no single coin has.
         """
         own = torch.arange(self.nodes, device=self.target.device)
-        if self.prob is not None and self.loops is not None:
-            raise ModelError(
-                "a layer adds each node to its own sum, and the graph has uncertain self-loops",
-                "drop the self-loops: torch_geometric.utils.remove_self_loops",
-            )
         prob, coin_of = self.prob, self.coin_of
+        if prob is not None and bool(((self.source == self.target) & (prob < 1)).any()):
+            raise MissingRuleError(
+                "a layer adds each node to its own sum, and the graph has uncertain self-loops",
+                "drop the self-loops (torch_geometric.utils.remove_self_loops), or take "
+                'method="sampled"',
+            )
         if prob is not None and coin_of is not None:
             prob = torch.cat([prob, prob.new_ones(self.nodes)])
             coin_of = torch.cat([coin_of, coin_of.new_full((self.nodes,), -1)])

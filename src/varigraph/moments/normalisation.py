@@ -12,6 +12,7 @@ from varigraph.errors import ModelError
 from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import rescaled
+from varigraph.moments.propagation import current
 from varigraph.moments.registry import implements
 
 FROZEN = "statistics frozen at the mean"
@@ -51,6 +52,7 @@ def layer_norm(
 
     Mean and spread are those of the means: their own randomness is left out.
     """
+    current().approximates("LayerNorm")
     axes = tuple(range(-len(normalized_shape), 0))
     center = x.mean.mean(axes, keepdim=True)
     spread = (x.mean - center).square().mean(axes, keepdim=True)
@@ -63,6 +65,7 @@ def normalize(
     x: Gaussian, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
 ) -> Gaussian:
     r"""Moments of :math:`x / \|\mu\|_p`: the randomness of the length is left out."""
+    current().approximates("normalize")
     length = x.mean.norm(p, dim, keepdim=True).clamp_min(eps)
     return rescaled(x, x.mean / length, 1 / length)
 
@@ -75,6 +78,7 @@ def graph_norm(
     batch_size: int | None = None,
 ) -> Gaussian:
     r"""Moments of :math:`w (x - \alpha \bar\mu_g) / \sqrt{s_g^2 + \epsilon} + b` per graph g."""
+    current().approximates("GraphNorm")
     graph, graphs = _graphs(x, batch, batch_size)
     center = (scatter(x.mean, graph, 0, graphs, "mean") * layer.mean_scale)[graph]
     spread = scatter((x.mean - center).square(), graph, 0, graphs, "mean")[graph]
@@ -91,6 +95,7 @@ def graph_layer_norm(
     r"""Moments of torch_geometric's layer norm, over one node or over all nodes of a graph."""
     if layer.mode == "node":
         return layer_norm(x, [layer.in_channels], layer.weight, layer.bias, layer.eps)
+    current().approximates("LayerNorm")
     graph, graphs = _graphs(x, batch, batch_size)
     center = scatter(x.mean.mean(-1), graph, 0, graphs, "mean")[graph, None]
     spread = scatter((x.mean - center).square().mean(-1), graph, 0, graphs, "mean")[graph, None]

@@ -14,6 +14,7 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.registry import Rule
 from varigraph.moments.tape import Operator, Tape
 
 
@@ -35,6 +36,7 @@ class Propagation:
         step: runs one rule called from the model's own code.
         prepared: adjacency matrices that were built in an earlier pass, by what they came from.
         tape: where responses are recorded, for methods that need them.
+        approximate: names of rules that were used and are only approximate.
         overwrite: whether rules may write over tensors that they have made themselves: nothing is
             recorded or learned, and one mask is looked at.
     """
@@ -44,12 +46,22 @@ class Propagation:
     step: Callable[[Callable[[], Any]], Any] = lambda compute: compute()
     prepared: dict[Hashable, Any] = field(default_factory=dict)
     tape: Tape | None = None
+    approximate: dict[str, None] = field(default_factory=dict)
     overwrite: bool = False
 
-    def note(self, result: Any, name: str) -> None:
-        """Tell the tape what a value was made by, for the case that no response was recorded."""
+    def note(self, result: Any, rule: Rule) -> None:
+        """Tell what a value was made by: for the case that no response was recorded, or a poor one.
+
+        Rules of this package say so themselves, since they call each other.
+        """
+        if rule.exactness == "approximate" and not rule.shipped:
+            self.approximates(rule.names[0])
         if self.tape is not None:
-            self.tape.note(result, name)
+            self.tape.note(result, rule.names[0])
+
+    def approximates(self, name: str) -> None:
+        """Note that a rule is used whose result is only approximate, whatever its input."""
+        self.approximate[name] = None
 
     def prepare(self, build: Callable[[], Any], *origin: Any) -> Any:
         """What ``build`` returns, built once for every ``origin``."""

@@ -50,6 +50,11 @@ class Rule:
             self._accepted.add(form)
         return self.apply(*args, **kwargs)
 
+    @property
+    def shipped(self) -> bool:
+        """Whether the rule came with this package."""
+        return self.apply.__module__.startswith("varigraph.moments.")
+
     @cached_property
     def _accepted(self) -> set[tuple[Any, ...]]:
         """Numbers of arguments, and names of options, that the rule was called with before."""

@@ -61,13 +61,15 @@ def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:
         args = tuple(a.mean if isinstance(a, Gaussian) else a for a in args)  # expand_as(x)
         if not isinstance(x, Gaussian):
             return function(x, *args, **kwargs)
+        if isinstance(x, Logits):
+            return Logits(move(x.before, *args, **kwargs))
         mean, var = function(x.mean, *args, **kwargs), function(x.var, *args, **kwargs)
         if isinstance(mean, Tensor):
-            out = _of_kind(x, mean, var)
+            out = Gaussian(mean, var)
             if function is Tensor.__getitem__ and len(args) == 1:
                 _record_rows(out, x, args[0])
             return out
-        return tuple(_of_kind(x, m, v) for m, v in zip(mean, var, strict=True))
+        return tuple(Gaussian(m, v) for m, v in zip(mean, var, strict=True))
 
     move.__qualname__ = function.__name__
     return move
@@ -81,10 +83,6 @@ def _record_rows(out: Gaussian, x: Gaussian, index: Any) -> None:
     place = torch.arange(len(rows), device=rows.device)
     ones = torch.ones_like(rows, dtype=x.mean.dtype)
     recorded(out, (x, Sum(Sparse(place, rows, ones, (len(rows), len(x))))))
-
-
-def _of_kind(x: Gaussian, mean: Tensor, var: Tensor) -> Gaussian:
-    return Logits(mean, var) if isinstance(x, Logits) else Gaussian(mean, var)
 
 
 for _name in MOVES:

@@ -15,11 +15,29 @@ from varigraph.moments.registry import implements
 
 
 class Logits(Gaussian):
-    """What stood before the last softmax of a network.
+    """The result of the last softmax of a network, known by what stood before it.
 
     A softmax forgets a common shift of its logits, so ``log_softmax`` as a last step changes no
     probability: the logits are kept, and integrated over once all of their moments are known.
+
+    Args:
+        before: the logits, with whatever is on record about them.
     """
+
+    before: Gaussian
+
+    def __init__(self, before: Gaussian) -> None:
+        self.__dict__.update(before=before)
+
+    @property
+    def mean(self) -> Tensor:
+        """Means of the logits."""
+        return self.before.mean
+
+    @property
+    def var(self) -> Tensor:
+        """Variances of the logits."""
+        return self.before.var
 
 
 LAST_STEP = "as the last step of a network; class probabilities are integrated over the logits"
@@ -45,7 +63,7 @@ def _last(x: Gaussian, dim: int | None) -> Logits:
             f"softmax over dim={dim} of a {x.mean.dim()}-dimensional tensor has no rule",
             "the classes must be the last axis: softmax(x, dim=-1)",
         )
-    return Logits(x.mean, x.var)
+    return Logits(x)
 
 
 def passes_logits(function: Callable[..., Any]) -> bool:

@@ -38,7 +38,7 @@ class StandIn(TensorLike):
         values = reveal((args, kwargs))
         _no_work_after_softmax(function, values)
         result = current().step(lambda: rule(*values[0], **values[1]))
-        current().note(result, rule.names[0])
+        current().note(result, rule)
         if function in IN_PLACE or kwargs.get("inplace", False):
             _change(args[0], result)
             return args[0] if isinstance(args[0], cls) else disguise(result)

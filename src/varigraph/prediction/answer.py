@@ -7,16 +7,20 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.class_probabilities import active_parts, class_probabilities
-from varigraph.prediction.logits import CorrelatedLogits, diagonal
-from varigraph.prediction.prediction import PARTS, Prediction
+from varigraph.prediction.class_probabilities import active_parts, class_probabilities, divided
+from varigraph.prediction.logits import CorrelatedLogits
+from varigraph.prediction.prediction import PARTS, Prediction, with_approximate
 from varigraph.prediction.question import Question
 
 
-def answer(logits: CorrelatedLogits, question: Question, *, method: str) -> Prediction:
+def answer(
+    logits: CorrelatedLogits, question: Question, *, method: str, approximate: Sequence[str] = ()
+) -> Prediction:
     """The prediction that logits give: their softmax, or in regression the values themselves."""
     size, active = logits.mean.shape[0], active_parts(logits)
-    return answer_by_blocks([logits], size, question, active=active, method=method)
+    return answer_by_blocks(
+        [logits], size, question, active=active, method=method, approximate=approximate
+    )
 
 
 def answer_by_blocks(
@@ -26,6 +30,7 @@ def answer_by_blocks(
     *,
     active: Sequence[str],
     method: str,
+    approximate: Sequence[str] = (),
 ) -> Prediction:
     """The same from blocks of nodes, of which only one is there at a time.
 
@@ -35,6 +40,7 @@ def answer_by_blocks(
         question: what was asked.
         active: the parts that cause variance.
         method: how the logits came about.
+        approximate: names of rules on the way that are only approximate.
     """
     found: dict[str, Tensor] = {}
     first = 0
@@ -50,9 +56,10 @@ def answer_by_blocks(
         mean=found["mean"],
         by_source={part: found[part] for part in PARTS},
         logits=Gaussian(found["logits"], found["var"]),
-        method=method,
+        method=with_approximate(method, approximate),
         samples=0,
         task=question.task,
+        approximate=tuple(approximate),
     )
 
 
@@ -61,7 +68,7 @@ def _numbers(
 ) -> dict[str, Tensor]:  # [nodes, classes] each
     marginal = logits.marginal
     if question.task == "regression":
-        mean, parts = logits.mean, {part: diagonal(logits.shares[part]) for part in PARTS}
+        mean, parts = logits.mean, divided(logits)
     else:
         mean, parts = class_probabilities(logits, active)
     return {"mean": mean, **parts, "logits": marginal.mean, "var": marginal.var}

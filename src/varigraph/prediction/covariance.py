@@ -39,14 +39,16 @@ def covariance(question: Question) -> Prediction:
     walks, so that deep networks and dense graphs are no harder than others.
     """
     with torch.no_grad():
-        whole, mean = _blocks(question)
+        whole, mean, approximate = _blocks(question)
         alone = {source: _alone(question, source, whole) for source in get_args(Source)}
     rest = whole - sum(alone.values())
     logits = with_sampled_masks(CorrelatedLogits(mean, {**alone, "interactions": rest}), question)
     nodes, classes = mean.shape
     blocks = (logits.rows(rows) for rows in row_slices(nodes, 16 * classes**2))
     active = active_parts(logits)
-    return answer_by_blocks(blocks, nodes, question, active=active, method="covariance")
+    return answer_by_blocks(
+        blocks, nodes, question, active=active, method="covariance", approximate=approximate
+    )
 
 
 def _alone(question: Question, source: Source, whole: Tensor) -> Tensor:
@@ -57,14 +59,16 @@ def _alone(question: Question, source: Source, whole: Tensor) -> Tensor:
     return _blocks(question.only(source))[0]
 
 
-def _blocks(question: Question) -> tuple[Tensor, Tensor]:
-    """Covariance and mean of the logits of the nodes asked for."""
+def _blocks(question: Question) -> tuple[Tensor, Tensor, tuple[str, ...]]:
+    """Covariance and mean of the logits of the nodes asked for; rules that are approximate."""
     network = linearised(question, exact=False)
     rows = check_nodes(question.nodes, len(network.output))
     blocks = NodeBlocks(network.tape, network.output, question.x)
     _refuse_too_large(question, network, blocks)
     found, mean = blocks.covariance, network.output.mean
-    return (found, mean) if rows is None else (found[rows], mean[rows])
+    if rows is not None:
+        found, mean = found[rows], mean[rows]
+    return found, mean, network.approximate
 
 
 def _refuse_too_large(question: Question, network: Linearised, blocks: NodeBlocks) -> None:

@@ -13,7 +13,7 @@ from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.masked import over_masks, prepared_passes
 from varigraph.prediction.mixture import Mixture
-from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.prediction import Prediction, with_approximate
 from varigraph.prediction.question import Question
 
 
@@ -32,7 +32,7 @@ def diagonal(question: Question) -> Prediction:
     """
     if question.weights == "closed-form":
         return _without_sampling(question)
-    answers, logits, plain = _mixtures(question)
+    answers, logits, plain, approximate = _mixtures(question)
     features, links = _alone(question, plain)
     by_source = {
         "features": features,
@@ -44,9 +44,10 @@ def diagonal(question: Question) -> Prediction:
         mean=_by_nodes(answers.mean),
         by_source={source: _by_nodes(var) for source, var in by_source.items()},
         logits=logits.total,
-        method="diagonal",
+        method=with_approximate("diagonal", approximate),
         samples=question.samples,
         task=question.task,
+        approximate=approximate,
     )
 
 
@@ -58,14 +59,16 @@ def _by_nodes(x: Tensor) -> Tensor:  # [nodes, classes]
 def _without_sampling(question: Question) -> Prediction:
     """The same with dropout as one more independent source of variance, in one pass."""
     with torch.no_grad():
-        whole = linearised(question, exact=False).output
+        network = linearised(question, exact=False)
+        whole = network.output
         alone = {s: _variance(question.only(s)) for s in ("features", "links", "weights")}
         rest = whole.var - torch.stack(list(alone.values())).sum(0)
         rows = check_nodes(question.nodes, len(whole))
         chosen = slice(None) if rows is None else rows
         variances = {**alone, "interactions": rest}
         parts = {part: torch.diag_embed(var[chosen]) for part, var in variances.items()}
-    return answer(CorrelatedLogits(whole.mean[chosen], parts), question, method="diagonal")
+    logits = CorrelatedLogits(whole.mean[chosen], parts)
+    return answer(logits, question, method="diagonal", approximate=network.approximate)
 
 
 def _variance(question: Question) -> Tensor:
@@ -82,8 +85,11 @@ def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
     return (plain.var, none) if noisy else (none, plain.var)
 
 
-def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
-    """Moments of the answer and of the logits over all masks, and of the answer without masks."""
+def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian, tuple[str, ...]]:
+    """Moments of the answer and of the logits over all masks, of the answer without masks.
+
+    And the names of rules that are only approximate.
+    """
     logits = answers = None
     with torch.no_grad(), prepared_passes(question) as passes:
         out = passes.without_masks()
@@ -104,10 +110,11 @@ def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian]:
         assert logits is not None  # there is a pass without masks at least
         assert answers is not None
         if answers.count == 1 and not passes.sites:  # no masks: this is the answer without them
-            return answers, logits, Gaussian(answers.mean, answers.within)
+            plain = Gaussian(answers.mean, answers.within)
+            return answers, logits, plain, passes.approximate
         plain = Gaussian(out.mean[None], out.var[None])
         plain = _answer(plain if rows is None else plain[:, rows], question)
-    return answers, logits, plain[0]
+    return answers, logits, plain[0], passes.approximate
 
 
 def _answer(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch_geometric.nn as gnn
@@ -13,13 +14,19 @@ from torch.nn import functional as F
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments.gaussian import TensorLike
 from varigraph.moments.propagation import Propagation, current
-from varigraph.prediction.masks import Site
+
+
+class InjectedRate(float):
+    """The rate of dropout that is not the network's own: it is known by this type."""
+
+
+_injecting: ContextVar[InjectedRate | None] = ContextVar("injecting", default=None)
 
 
 class _Before:
     """Drops out what enters a layer, except for the first layer of a pass: data is not weights."""
 
-    def __init__(self, rate: float, plain: bool) -> None:
+    def __init__(self, rate: InjectedRate, plain: bool) -> None:
         self.rate, self.plain = rate, plain
         self.passing: Propagation | None = None
 
@@ -59,25 +66,29 @@ def injected(model: nn.Module, rate: float, *, plain: bool = False) -> Iterator[
             f"{type(model).__name__} has {len(layers)} layer(s): there is no place for dropout",
             "dropout goes between layers; leave dropout= out, or take samples=0",
         )
-    before = _Before(rate, plain)
+    injecting = InjectedRate(rate)
+    before, token = _Before(injecting, plain), _injecting.set(injecting)
     with ExitStack() as stack:
+        stack.callback(_injecting.reset, token)
         for layer in layers:
             handle = layer.register_forward_pre_hook(before, with_kwargs=True)
             stack.callback(handle.remove)
         yield
 
 
-def refuse_second_dropout(rate: float, sites: Sequence[Site]) -> None:
-    """Raises where a network that is to be given dropout has its own.
+def refuse_own_dropout(rate: float) -> None:
+    """Raises where a network that is being given dropout turns out to have its own.
+
+    Every method asks this wherever dropout acts.
 
     Args:
-        rate: of the dropout to inject.
-        sites: where the network has its own.
+        rate: of the dropout that acts.
     """
-    if sites:
+    injecting = _injecting.get()
+    if injecting is not None and not isinstance(rate, InjectedRate):
         raise OptionError(
-            f"dropout={rate} is for networks without dropout; this one has its own, "
-            f"of rate {sites[0].rate}",
+            f"dropout={float(injecting)} is for networks without dropout; this one has its own, "
+            f"of rate {rate}",
             "leave dropout= out",
         )
 

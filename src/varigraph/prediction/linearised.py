@@ -15,7 +15,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.propagation import recorded
 from varigraph.moments.tape import Drop, Scale, Tape
 from varigraph.prediction.checks import check_output
-from varigraph.prediction.injection import injected
+from varigraph.prediction.injection import injected, refuse_own_dropout
 from varigraph.prediction.masked import NO_DROPOUT
 from varigraph.prediction.passes import answer_of, no_randomness_but_dropout
 from varigraph.prediction.question import Question
@@ -28,10 +28,12 @@ class Linearised:
     Args:
         output: the network's answer, mean and variance.
         tape: how it came about.
+        approximate: names of rules on the way that are only approximate.
     """
 
     output: Gaussian
     tape: Tape
+    approximate: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class ClosedFormDropout:
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """The same mean with the variance that masks of this rate add."""
+        refuse_own_dropout(rate)
         added = rate / (1 - rate) * (x.mean.square() + x.var)
         if isinstance(x, Affine):
             out: Gaussian = x.spread_by(added)
@@ -79,9 +82,10 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
     tape = Tape()
     x = question.linear_features if exact else question.x
     tape.record(x)
-    out = _run(question, x, ClosedFormDropout(tape.drops), tape)
+    propagation = _propagation(question, tape.drops, tape)
+    out = _run(question, x, propagation)
     check_output(out, question.task)
-    return Linearised(out, tape)
+    return Linearised(out, tape, tuple(propagation.approximate))
 
 
 def added_by_masks(question: Question) -> list[Tensor]:
@@ -91,17 +95,19 @@ def added_by_masks(question: Question) -> list[Tensor]:
         question: what is asked; all numbers count as independent.
     """
     drops: list[Drop] = []
-    _run(question, question.x, ClosedFormDropout(drops), None)
+    _run(question, question.x, _propagation(question, drops, None))
     return [drop.added for drop in drops]
 
 
-def _run(
-    question: Question, x: Gaussian, dropout: ClosedFormDropout, tape: Tape | None
-) -> Gaussian:
-    propagation = Propagation(question.links, dropout, prepared=question.prepared, tape=tape)
+def _propagation(question: Question, drops: list[Drop], tape: Tape | None) -> Propagation:
+    dropout = ClosedFormDropout(drops)
+    return Propagation(question.links, dropout, prepared=question.prepared, tape=tape)
+
+
+def _run(question: Question, x: Gaussian, propagation: Propagation) -> Gaussian:
     with converted(question.model, dropout_on=question.masked), ExitStack() as stack:
         if question.dropout is not None and question.masked:
             stack.enter_context(injected(question.model, question.dropout))
         with no_randomness_but_dropout(x.mean.device), propagating(propagation):
             out: Any = question.run(StandIn(x))
-    return answer_of(out)
+    return answer_of(out, question.task)

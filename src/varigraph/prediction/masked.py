@@ -13,7 +13,7 @@ from torch import Tensor
 from varigraph.moments import Gaussian, converted
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.heap import keep_freed, without_gaps
-from varigraph.prediction.injection import injected, refuse_second_dropout
+from varigraph.prediction.injection import injected
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
 from varigraph.prediction.side_by_side import side_by_side
@@ -32,9 +32,6 @@ def prepared_passes(question: Question) -> Iterator[Passes]:
     masked = question.samples > 0
     with converted(question.model, dropout_on=masked), ExitStack() as stack:
         if question.dropout is not None and masked:
-            own = Passes(question)
-            own.without_masks()
-            refuse_second_dropout(question.dropout, own.sites)
             stack.enter_context(injected(question.model, question.dropout))
         passes = Passes(question)
         if passes.tall:

@@ -14,6 +14,7 @@ from varigraph.errors import ModelError
 from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
 from varigraph.moments.by_rows import ALIGNED, ByRows
+from varigraph.prediction.injection import refuse_own_dropout
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1
@@ -58,6 +59,7 @@ class Sites:
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:
         """Note the place."""
+        refuse_own_dropout(rate)
         if isinstance(x, ByRows) and not self.found:
             x.settle()  # every mask starts from here
         self.found.append(Site(x.shape, rate))

@@ -14,8 +14,11 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
+from varigraph.moments.softmax import Logits
+from varigraph.prediction.checks import check_last_softmax
 from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import too_large
+from varigraph.prediction.prediction import Task
 from varigraph.prediction.question import Question
 
 #: Runs one rule called from the model's own code.
@@ -46,6 +49,7 @@ class Passes:
 
     question: Question
     sites: list[Site] = field(default_factory=list)
+    approximate: tuple[str, ...] = ()
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
 
@@ -155,20 +159,27 @@ class Passes:
             question.links, dropout, step, question.prepared, overwrite=alone and not self.tall
         )
         with propagating(propagation):
-            out = answer_of(question.run(StandIn(self._features)))
-            if not isinstance(out, ByRows):
-                return out
-            need = TENSORS_OF_ANSWER * out.numel() * self._x.element_size()
-            if need > question.room:
-                what = f"the answer for {len(self._x):,} nodes needs"
-                raise too_large(what, need + question.memory - question.room, question.memory)
-            return out.known
+            out = answer_of(question.run(StandIn(self._features)), question.task)
+            out = self._known(out) if isinstance(out, ByRows) else out
+        if isinstance(dropout, Sites):  # later passes leave out what comes before dropout
+            self.approximate = tuple(propagation.approximate)
+        return out
+
+    def _known(self, out: ByRows) -> Gaussian:
+        need, question = TENSORS_OF_ANSWER * out.numel() * self._x.element_size(), self.question
+        if need > question.room:
+            what = f"the answer for {len(self._x):,} nodes needs"
+            raise too_large(what, need + question.memory - question.room, question.memory)
+        return out.known
 
 
-def answer_of(out: Any) -> Gaussian:
-    """The value behind what a model returned."""
+def answer_of(out: Any, task: Task) -> Gaussian:
+    """The value behind what a model returned; what stood before a last softmax, if it has one."""
     if isinstance(out, StandIn):
-        return out.value
+        if not isinstance(out.value, Logits):
+            return out.value
+        check_last_softmax(task)
+        return out.value.before
     raise ModelError(
         f"the forward returned {_what(out)}, not one value per node that depends on x",
         "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,11 @@ from varigraph.moments import Gaussian
 Task = Literal["classification", "regression"]
 #: Parts of the variance, in the order in which they are shown.
 PARTS = ("features", "links", "weights", "interactions")
+
+
+def with_approximate(method: str, rules: Sequence[str]) -> str:
+    """The name of a method with the rules that were used and are only approximate."""
+    return f"{method} (approximate: {', '.join(rules)})" if rules else method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,6 +48,7 @@ class Prediction:
         samples: number of dropout masks or draws; 0 where nothing was sampled.
         task: ``"classification"`` or ``"regression"``.
         std_error: standard errors, where the answer was sampled.
+        approximate: names of rules that were used and are only approximate; ``method`` has them.
     """
 
     mean: Tensor
@@ -52,6 +58,7 @@ class Prediction:
     samples: int
     task: Task = "classification"
     std_error: StandardErrors | None = None
+    approximate: tuple[str, ...] = ()
 
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]

@@ -13,8 +13,7 @@ from torch.overrides import TorchFunctionMode
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax import Logits
-from varigraph.prediction.checks import check_output
+from varigraph.prediction.checks import check_last_softmax, check_output
 from varigraph.prediction.prediction import Task
 
 SOFTMAX = frozenset(
@@ -59,8 +58,9 @@ def outputs(run: Callable[[Tensor], Any], x: Tensor, task: Task) -> Tensor:  # [
             "pick it: vg.attribute(..., forward=lambda model, x, data: model(x, ...)[0])",
         )
     ends_in_softmax = out is last.result and last.logits is not None
-    value = out.detach()
-    check_output((Logits if ends_in_softmax else Gaussian)(value, torch.zeros_like(value)), task)
+    if ends_in_softmax:
+        check_last_softmax(task)
+    check_output(Gaussian.certain(out.detach()), task)
     logits = last.logits if ends_in_softmax and last.logits is not None else out
     return logits[:, None] if logits.dim() == 1 else logits
 

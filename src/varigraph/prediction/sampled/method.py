@@ -14,7 +14,7 @@ from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.heap import without_gaps
-from varigraph.prediction.injection import injected, refuse_second_dropout
+from varigraph.prediction.injection import injected
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, Source
 from varigraph.prediction.sampled.answer import answered
@@ -23,7 +23,6 @@ from varigraph.prediction.sampled.figures import FEWEST_BATCHES
 from varigraph.prediction.sampled.moments import SampledMoments
 from varigraph.prediction.sampled.network import opened
 from varigraph.prediction.sampled.outputs import in_groups, outputs_of
-from varigraph.prediction.sampled.passes import Pass
 from varigraph.prediction.sampled.plan import Plan
 from varigraph.prediction.sampled.shortcuts import Explored, explored
 
@@ -89,9 +88,6 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
         )
     with without_gaps(), opened(question) as network, ExitStack() as stack:
         if question.dropout is not None and "weights" in question.sources:
-            running = Pass(None, {})
-            network.once(Draw(), running=running)
-            refuse_second_dropout(question.dropout, running.sites)
             stack.enter_context(injected(question.model, question.dropout, plain=True))
         found = stack.enter_context(explored(network))
         return _summed(found, watch)

@@ -128,7 +128,7 @@ class Network:
             self.links.show(coins)
         with propagating(Propagation()), running:
             out = self.question.run(x.clone() if self.writes else x)
-        return running.logits(out)
+        return running.logits(out, self.question.task)
 
     def masking(self, draw: Draw) -> Masking | None:
         """Masks of a run; None holds them at their means."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -11,8 +11,12 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from varigraph.errors import ModelError
+from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_logits
+from varigraph.prediction.checks import check_last_softmax
+from varigraph.prediction.injection import refuse_own_dropout
 from varigraph.prediction.masks import Site
+from varigraph.prediction.prediction import Task
 from varigraph.prediction.sampled.live import LiveTensors
 
 #: The mask for a place where dropout acts, whole or as blocks of rows, one after the other.
@@ -57,6 +61,7 @@ class Pass(TorchFunctionMode):
         x, p, on, inplace = _dropout_arguments(*args, **kwargs)
         if not on or p == 0:
             return x
+        refuse_own_dropout(p)
         site = Site(x.shape, p)
         self.sites.append(site)
         if self._masking is None:
@@ -64,7 +69,7 @@ class Pass(TorchFunctionMode):
         mask = self._masking(site, len(self.sites) - 1)
         return _masked(x, mask, in_place=inplace or in_place)
 
-    def logits(self, out: Any) -> Tensor:
+    def logits(self, out: Any, task: Task) -> Tensor:
         """What stood before the softmax, if that was the last step; else the answer itself."""
         if not isinstance(out, Tensor):
             what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
@@ -74,6 +79,7 @@ class Pass(TorchFunctionMode):
             )
         if self._softmax is None or out is not self._softmax[0]:
             return out
+        check_last_softmax(task)
         if self._softmax[1] is None:
             raise ModelError(
                 "the model ends in a softmax over another axis than its last one",
@@ -111,6 +117,12 @@ def _logits(x: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor | N
     return x if dim in (-1, x.dim() - 1) else None
 
 
+def _computes(func: Callable[..., Any], result: Any) -> bool:
+    """Whether a function made numbers, rather than answered a question about a tensor."""
+    made = isinstance(result, (Tensor, tuple, list)) and not isinstance(result, torch.Size)
+    return made and func.__name__ not in ABOUT
+
+
 class FirstPass(Pass):
     """A pass that finds out about the network.
 
@@ -118,6 +130,8 @@ class FirstPass(Pass):
         widest: numbers in the largest tensor.
         peak: bytes of all that was held at once.
         matrices: the network's own matrices that multiplied something of the features' width.
+        given: the features that the network is handed, where somebody wants to know about them.
+        used: whether anything was computed from these, as far as torch's functions tell.
     """
 
     def __init__(
@@ -126,6 +140,7 @@ class FirstPass(Pass):
     ) -> None:  # fmt: skip
         super().__init__(masking, maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[int, tuple[Tensor, bool]]()
+        self.given, self.used = cast(Tensor | None, None), False
         self._own, self._width, self._live = own, width, live
 
     def __torch_function__(
@@ -136,6 +151,8 @@ class FirstPass(Pass):
             if args[1].shape[-1 if transposed else 0] == self._width:
                 self.matrices[id(args[1])] = args[1], transposed
         result = super().__torch_function__(func, types, args, kwargs)
+        if not self.used and self.given is not None and _computes(func, result):
+            self.used = any(value is self.given for value in (*args, *(kwargs or {}).values()))
         self.peak = max(self.peak, self._live.note((args, (kwargs or {}).values()), result))
         if isinstance(result, Tensor):
             self.widest = max(self.widest, result.numel())

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import ModelError, VarigraphError
 from varigraph.prediction.masks import Site
 from varigraph.prediction.question import Source
 from varigraph.prediction.sampled.design import Draw
@@ -117,6 +117,8 @@ class _Trial:
         if network.uncertain_links or network.noisy:
             try:
                 return cls._at(network, moved=True)
+            except VarigraphError:
+                raise
             except Exception:  # a network may refuse such features and take its own
                 pass
         return cls._at(network, moved=False)
@@ -133,7 +135,10 @@ class _Trial:
         first = _first_pass(network, draw, live)
         seeded.seed(draw)
         before, version = _generators(x.device), x._version
+        first.given = x
         logits = seeded.once(draw, x=x, running=first)
+        if moved and network.noisy and not first.used:
+            _refuse_unmoved(seeded, draw, logits)
         random = not torch.equal(before, _generators(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
         return cls(network, draw, moved, first, logits, random, live)
@@ -182,6 +187,18 @@ class _Trial:
         spread = (self.logits - self.logits.mean(0)).abs().max()
         allowed = precision**0.5 * spread + 16 * precision * self.logits.abs().max()
         return running if bool((logits - self.logits).abs().max() <= allowed) else None
+
+
+def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
+    """Raises if other features would have given the very same answer: it does not use them."""
+    network.seed(draw)
+    if torch.equal(network.once(draw, x=network.question.x.mean), logits):
+        raise ModelError(
+            "the features have noise, but the answer does not depend on the x that the model is "
+            "called with",
+            "let forward= and the model use the x that they are given, not data.x or a copy that "
+            "was kept",
+        )
 
 
 def _first_pass(network: Network, draw: Draw, live: LiveTensors) -> FirstPass:
