@@ -36,12 +36,12 @@ def covariances(nodes, classes, rank, seed=0):
 
 
 def assert_root(covariance, off):
-    """Lower, real, and its square is the covariance up to a share of the mean variance."""
+    """Lower, real, and its square is the covariance up to a share of the classes' own variances."""
     root = root_of(covariance)
     assert torch.equal(root, root.tril())
     assert bool(root.isfinite().all())
-    size = covariance.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
-    assert bool(((root @ root.mT - covariance).abs() <= off * size + 1e-25).all())
+    std = covariance.diagonal(dim1=1, dim2=2).sqrt()[..., None]
+    assert bool(((root @ root.mT - covariance).abs() <= off * std * std.mT + 1e-36).all())
 
 
 @pytest.mark.parametrize("classes", [1, 2, 3, 7])
@@ -64,13 +64,19 @@ def test_one_class_that_does_not_move():
 
 def test_indefinite_covariances_have_the_root_of_the_nearest_definite_one():
     vectors = torch.linalg.qr(random(10, 4, 4)).Q
-    energies = torch.tensor([2.0, 1.0, 0.5, -0.2]).double()
-    kept = energies.clamp_min(0)
-    covariance, nearest = (vectors * e @ vectors.mT for e in (energies, kept))
+    covariance = vectors * torch.tensor([2.0, 1.0, 0.5, -0.2]).double() @ vectors.mT
+    std = covariance.diagonal(dim1=1, dim2=2).abs().sqrt()[..., None]
+    energies, vectors = torch.linalg.eigh(covariance / std / std.mT)  # nearest in units of its own
+    nearest = vectors * energies.clamp_min(0)[:, None] @ vectors.mT * std * std.mT
     root = root_of(covariance)
-    size = float(energies.mean())
     assert torch.equal(root, root.tril())
-    assert torch.allclose(root @ root.mT, nearest, atol=11 * RIDGE * size)
+    assert torch.allclose(root @ root.mT, nearest, atol=11 * RIDGE)
+
+
+def test_a_class_in_other_units_has_the_root_in_these_units():
+    covariance, units = covariances(20, 3, 5), torch.tensor([1.0, 1e-6, 1e3]).double()
+    scaled = root_of(covariance * units[:, None] * units)
+    assert torch.allclose(scaled, units[:, None] * root_of(covariance), rtol=1e-9, atol=0)
 
 
 def test_a_bad_covariance_leaves_the_others_alone():

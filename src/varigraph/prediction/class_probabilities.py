@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -13,8 +13,9 @@ from varigraph.prediction.prediction import PARTS
 
 #: Points for the division over sources, which needs less precision than what is divided.
 POINTS_FOR_FRACTIONS = 256
-#: A variance that counts as none.
-NOTHING = 1e-20
+#: Up to this variance of its logits a softmax is taken by its derivatives: as exact as points, and
+#: rounding is not taken for variance.
+SMALL = 1e-6
 
 
 def active_parts(logits: CorrelatedLogits) -> list[str]:
@@ -39,11 +40,67 @@ def class_probabilities(
     by_source = dict.fromkeys(PARTS, torch.zeros_like(logits.mean))
     if not active:
         return logits.mean.softmax(-1), by_source
-    mean, total = _whole(logits, active)
-    if len(active) == 1:
-        return mean, {**by_source, active[0]: total}
-    fractions = _fractions(logits, active)
+    mean, total = _by_derivatives(logits)
+    fractions = _fractions_by_derivatives(logits, active)
+    large = (diagonal(logits.covariance).amax(1) > SMALL).nonzero().ravel()
+    if len(large) > 0:
+        some = logits if len(large) == len(mean) else logits.rows(large)
+        mean[large], total[large] = _whole(some, active)
+        if len(active) > 1:
+            for part, share in _fractions(some, active).items():
+                fractions[part][large] = share
     return mean, {**by_source, **{part: total * share for part, share in fractions.items()}}
+
+
+def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] each
+    """The variance of the logits themselves, source by source; the parts add up to it."""
+    total = diagonal(logits.covariance)
+    whole = torch.where(total > 0, total, 1)
+    sources = [part for part in PARTS if part != "interactions"]
+    parts = _with_interactions({part: diagonal(logits.shares[part]) / whole for part in sources})
+    return {part: total * share for part, share in parts.items()}
+
+
+def _by_derivatives(logits: CorrelatedLogits) -> tuple[Tensor, Tensor]:
+    r"""Mean and variance of the softmax to second order, with :math:`w_i = e_i - p`.
+
+    .. math::
+        V_i = p_i^2\, a_i \qquad E_i = p_i + \frac{p_i}{2} \Big(a_i - \sum_j p_j a_j\Big)
+        \qquad a_i = w_i' \Sigma w_i
+    """
+    p = logits.mean.softmax(1)
+    moved = _moved(p, logits.covariance)
+    shift = moved - (p * moved).sum(1, keepdim=True)
+    return torch.addcmul(p, p, shift, value=0.5), p.square() * moved
+
+
+def _fractions_by_derivatives(
+    logits: CorrelatedLogits, active: Sequence[str]
+) -> dict[str, Tensor]:  # [nodes, classes] each
+    r"""What part of the variance each source has, to first order: :math:`w' \Sigma_s w`."""
+    p = logits.mean.softmax(1)
+    if len(active) == 1:
+        return {active[0]: torch.ones_like(p)}
+    parts = {part: _moved(p, logits.shares[part]) for part in active if part != "interactions"}
+    whole = _moved(p, logits.covariance)
+    return _with_interactions(
+        {part: moved / torch.where(whole > 0, whole, 1) for part, moved in parts.items()}
+    )
+
+
+def _moved(p: Tensor, covariance: Tensor) -> Tensor:  # [nodes, classes], [nodes, classes, classes]
+    r""":math:`a_i = w_i' \Sigma w_i` by class; :math:`1 - p_i` is summed up, not subtracted."""
+    own = torch.eye(p.shape[1], dtype=p.dtype, device=p.device)
+    away = torch.diag_embed(p @ (1 - own)) - p[:, None] * (1 - own)
+    return ((away @ covariance) * away).sum(-1).clamp_min(0)
+
+
+def _with_interactions(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parts of the sources, none below 0 and no more than all; interactions have the rest."""
+    parts = {source: part.clamp_min(0) for source, part in found.items()}
+    whole = torch.stack(list(parts.values())).sum(0)
+    parts = {source: part / whole.clamp_min(1) for source, part in parts.items()}
+    return {**parts, "interactions": (1 - whole).clamp_min(0)}
 
 
 def _whole(logits: CorrelatedLogits, active: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -74,8 +131,7 @@ def _moments(logits: CorrelatedLogits, points: Tensor) -> tuple[Tensor, Tensor]:
     moves = _moves(logits, points[None])[0]
     drawn = _softmax(logits.mean[..., None] + _total(moves))
     mean = drawn.mean(-1)
-    drawn -= mean[..., None]
-    return mean, drawn.square_().mean(-1)
+    return mean, _around(drawn, mean[..., None]).square_().mean(-1)
 
 
 def _fractions(logits: CorrelatedLogits, active: Sequence[str]) -> dict[str, Tensor]:
@@ -85,34 +141,36 @@ def _fractions(logits: CorrelatedLogits, active: Sequence[str]) -> dict[str, Ten
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
     found = logits.mean.new_empty(len(sources), *logits.mean.shape)
     for rows in row_slices(len(logits.mean), points.numel()):
-        found[:, rows] = _shared(parts.rows(rows), sources, points).clamp_min(0)
-    found = found / found.sum(0).clamp_min(1)  # what independent sources do alone is never more
-    return {**dict(zip(sources, found, strict=True)), "interactions": 1 - found.sum(0)}
+        found[:, rows] = _shared(parts.rows(rows), sources, points)
+    return _with_interactions(dict(zip(sources, found, strict=True)))
 
 
 def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Tensor:
-    r""":math:`Cov(y, y_s) / V[y]` for each source, ``[sources, nodes, classes]``.
-
-    For classes that no point reaches, what the source has of the variance of the logit.
-    """
+    r""":math:`Cov(y, y_s) / V[y]` for each source, ``[sources, nodes, classes]``."""
     one, two = _moves(logits, points)
     centre = logits.mean[..., None]
     drawn = _softmax(centre + _total(one))
     middle = drawn.mean(-1, keepdim=True)
-    drawn -= middle
+    drawn = _around(drawn, middle)
     var = drawn.square().mean(-1)
     others = centre + _total(two)
 
     def covariance(part: str) -> Tensor:
-        again = _softmax(others - two[part] + one[part])
-        again -= middle  # or what is left of small differences would be rounding
+        again = _around(_softmax(others - two[part] + one[part]), middle)
         return (again * drawn).mean(-1)
 
-    covariances = [covariance(part) for part in sources]
-    sharp = var > NOTHING
-    logit = torch.stack([diagonal(logits.shares[part]) for part in sources])
-    whole = diagonal(torch.stack(list(logits.shares.values())).sum(0)).clamp_min(NOTHING)
-    return torch.where(sharp, torch.stack(covariances) / var.clamp_min(NOTHING), logit / whole)
+    covariances = torch.stack([covariance(part) for part in sources])
+    return covariances / torch.where(var > 0, var, 1)
+
+
+def _around(drawn: Tensor, middle: Tensor) -> Tensor:  # [nodes, classes, points], [.., 1]
+    """Class probabilities around their middle, in place.
+
+    That of the likeliest class is what the others lack: by itself, near 1, it would be rounding.
+    """
+    drawn -= middle
+    top = middle.argmax(1, keepdim=True).expand(-1, 1, drawn.shape[-1])
+    return drawn.scatter_add_(1, top, -drawn.sum(1, keepdim=True))
 
 
 def _moves(logits: CorrelatedLogits, points: Tensor) -> list[dict[str, Tensor]]:

@@ -50,7 +50,7 @@ class Bent:
         moved: Tensor = self.white @ ((1 - same / 2) * (u[b] * u[c] - same))
         return moved
 
-    def rows(self, index: slice) -> Bent:
+    def rows(self, index: slice | Tensor) -> Bent:
         """The same for some of the nodes."""
         return Bent(self.white[index], self.covariance[index])
 
@@ -72,19 +72,19 @@ def root_of(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
     Unlike eigenvectors it is unique and steady, so that the points of an integral fall on the same
     places whatever the machine.
     """
-    size = covariance.diagonal(dim1=1, dim2=2).abs().mean(1).clamp_min(1e-20)
-    ridge = RIDGE * size[:, None]
+    size = covariance.diagonal(dim1=1, dim2=2).abs().clamp_min(torch.finfo(covariance.dtype).tiny)
+    size = size.sqrt()[..., None]  # all in units of its own: a class that hardly moves counts too
+    units = covariance / size / size.mT
+    ridge = RIDGE * torch.eye(covariance.shape[-1], dtype=units.dtype, device=units.device)
     root: Tensor
-    root, failed = torch.linalg.cholesky_ex(
-        covariance + torch.diag_embed(ridge.expand(*covariance.shape[:2]))
-    )
+    root, failed = torch.linalg.cholesky_ex(units + ridge)
     bad = failed > 0
     if bool(bad.any()):
-        energy, vectors = torch.linalg.eigh(covariance[bad])
-        turned = (energy.clamp_min(0) + ridge[bad]).sqrt()[..., None] * vectors.mT
+        energy, vectors = torch.linalg.eigh(units[bad])
+        turned = (energy.clamp_min(0) + RIDGE).sqrt()[..., None] * vectors.mT
         upper = torch.linalg.qr(turned).R  # turned' turned = upper' upper, and no step can fail
         root[bad] = (upper * upper.diagonal(dim1=1, dim2=2).sign()[..., None]).mT
-    return root
+    return size * root
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +102,20 @@ class CorrelatedLogits:
     shares: Mapping[str, Tensor]
     bent: Bent | None = None
 
-    def rows(self, index: slice) -> CorrelatedLogits:
+    def rows(self, index: slice | Tensor) -> CorrelatedLogits:
         """The same for some of the nodes."""
         bent = None if self.bent is None else self.bent.rows(index)
         shares = {part: share[index] for part, share in self.shares.items()}
         return CorrelatedLogits(self.mean[index], shares, bent)
+
+    def put(self, place: Tensor, other: CorrelatedLogits) -> None:
+        """Write those of other nodes, which have the same parts, over those at some places."""
+        self.mean[place] = other.mean
+        for part, share in self.shares.items():
+            share[place] = other.shares[part]
+        if self.bent is not None and other.bent is not None:
+            self.bent.white[place] = other.bent.white
+            self.bent.covariance[place] = other.bent.covariance
 
     @property
     def covariance(self) -> Tensor:  # [nodes, classes, classes]

@@ -81,7 +81,7 @@ class PropagatedLogits:
         if isinstance(whole.output, Affine):
             covariance = whole.output.covariance[rows]
         else:
-            covariance = from_features(responses, NoiseRoot.whole(responses))
+            covariance = from_features(responses, NoiseRoot.all_of(responses))
         masks = from_masks(responses, drops, [drop.added for drop in drops])
         return Moments(whole.output.mean, rows, covariance + masks)
 

@@ -95,7 +95,7 @@ def _again(tape: Tape, messages: Gaussian, neighbours: Neighbours) -> Tensor:
         inner = earlier.neighbours
         if inner is None or inner.coin_of is None or not leads_to(tape, entry.value, messages):
             continue
-        total = total.contiguous() if total.stride(0) == 0 else total
+        total = total.contiguous()  # written to from here on
         weight = neighbours.returning(inner)
         for some in row_slices(links, before.mean.shape[1]):
             sent = weight[some, None] * before.mean[neighbours.target[some]]

@@ -32,11 +32,12 @@ from varigraph.prediction.first_order.row_costs import RowCosts
 from varigraph.prediction.first_order.shares import (
     NoiseRoot,
     from_masks,
+    loses_much,
     sample_of,
     to_features,
 )
 from varigraph.prediction.linearised import Linearised, linearised
-from varigraph.prediction.logits import Bent, CorrelatedLogits, sampled_masks
+from varigraph.prediction.logits import Bent, CorrelatedLogits, diagonal, sampled_masks
 from varigraph.prediction.needs import (
     SMALL_WORK,
     Budget,
@@ -70,7 +71,12 @@ def _first_order(question: Question) -> Prediction:
     masks = MasksAlone.of(question) if question.masked and others else None
     network = _Network(question, linearised(question), masks)
     return answer_by_blocks(
-        network.blocks(), len(network.rows), question, active=network.active, method="first-order"
+        network.blocks(),
+        len(network.rows),
+        question,
+        active=network.active,
+        method="first-order",
+        approximate=network.whole.approximate,
     )
 
 
@@ -209,7 +215,7 @@ class _Network:
     def blocks(self) -> Iterator[CorrelatedLogits]:
         """Mean and covariances, block by block."""
         done = 0
-        for rows in self.budget.blocks(self.rows, self.cost(self.root)[self.rows.cpu()]):
+        for rows in self._rows_at_once(self.rows, self.root):
             block = self._block(rows)
             if self.sampled is not None:
                 masks = self.sampled[done : done + len(rows)]
@@ -218,17 +224,35 @@ class _Network:
             done += len(rows)
             self.question.progress(done, len(self.rows))
 
+    def _rows_at_once(self, rows: Tensor, root: NoiseRoot | None) -> Iterator[Tensor]:
+        return self.budget.blocks(rows, self.cost(root)[rows.cpu()])
+
     def _block(self, rows: Tensor) -> CorrelatedLogits:
+        """Some nodes; those that the root of the noise does not serve are done with all of it."""
+        block, poor = self._with_root(rows, self.root)
+        if self.root is not None and bool(poor.any()):
+            index, whole = poor.nonzero().ravel(), replace(self.root, whole=True)
+            for some in self._rows_at_once(rows[index], whole):
+                place, index = index[: len(some)], index[len(some) :]
+                block.put(place, self._with_root(some, whole)[0])
+        return block
+
+    def _with_root(
+        self, rows: Tensor, root: NoiseRoot | None
+    ) -> tuple[CorrelatedLogits, Tensor]:  # -> [rows]
+        """Logits of some nodes, and which of them lose too much by the rank of the root."""
         whole, question = self.whole, self.question
+        poor = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         responses = self.responses(rows, self.wanted)
         mean, bent = whole.output.mean[rows], None
         shares = dict.fromkeys(PARTS, torch.zeros_like(mean[:, :, None] @ mean[:, None]))
         if isinstance(whole.output, Affine):
             shares["features"] = whole.output.covariance_of(rows)
-        elif self.root is not None:
-            noise = to_features(responses, self.root)
-            straight = noise.gram(self.root.noise.node)
-            bent = Bent.of(straight, from_bends(whole.tape, responses, noise, self.root))
+        elif root is not None:
+            noise = to_features(responses, root)
+            straight = noise.gram(root.noise.node)
+            poor = loses_much(responses, root, diagonal(straight))
+            bent = Bent.of(straight, from_bends(whole.tape, responses, noise, root))
             shares["features"] = straight + bent.covariance
         drops, alone = whole.tape.drops, self.masks.added
         if drops:
@@ -239,7 +263,7 @@ class _Network:
             shares["links"] = from_coins(responses, self.sums, question.links.coins.prob, len(rows))
             carried = from_carried_noise(responses, self.carried)
             shares["interactions"] = shares["interactions"] + carried
-        return CorrelatedLogits(mean, shares, bent)
+        return CorrelatedLogits(mean, shares, bent), poor
 
 
 def _any_spread(prob: Tensor) -> bool:  # [coins]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +17,10 @@ from varigraph.prediction.first_order.responses import Responses
 
 #: Nodes whose responses decide the rank of the noise's root.
 SAMPLE = 128
-#: Share of the outputs' variance that the low-rank root may leave out.
+#: Share of an output's variance that the low-rank root may leave out, on average over the sample.
 LEFT_OUT = 1e-3
+#: The same for every single output of every node: one that loses more gets the whole root.
+LEFT_OUT_ANYWHERE = 5e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,55 +29,71 @@ class NoiseRoot:
 
     The maps :math:`M_j` of all values and paths stand on top of each other in
     :math:`S = M\,\mathrm{diag}(\sqrt f)`, and :math:`R = S V` keeps the leading eigenvectors V of
-    :math:`S' B S`, where B is the mean gain :math:`T' T` from there to the outputs. What is left
-    out is counted where it matters, in the variance of the outputs, and is less than a thousandth.
+    :math:`S' B S`, where B is the mean gain :math:`T' T` from there to the outputs, each of which
+    is scaled to variance 1: an output in small units, or of a quiet node, counts as much as any.
 
     Args:
         leaves: the values at which the network stops being linear in the features.
-        gains: B of each value, ``[features, features]``, from a sample of the nodes; none where
-            the whole root is wanted.
+        gains: B of each value and path, ``[features, features]``, from a sample of the nodes.
+        whole: leave nothing out.
     """
 
     leaves: tuple[Affine, ...]
-    gains: tuple[Tensor, ...]
+    gains: Mapping[tuple[int, Path], Tensor]
+    whole: bool = False
 
     @classmethod
     def of(cls, samples: Iterable[Responses]) -> NoiseRoot:
         """The root for a network, from the responses of some of its nodes."""
         leaves: dict[int, Affine] = {}
-        gains: dict[int, Tensor] = {}
+        gains: dict[tuple[int, Path], Tensor] = {}
         for sample in samples:
-            for leaf, pairs in sample.boundary:
-                leaves[id(leaf)] = leaf
-                gains[id(leaf)] = gains.get(id(leaf), torch.zeros(())) + _gain_of(pairs)
-        return cls(tuple(leaves.values()), tuple(gains[key] for key in leaves))
+            leaves.update((id(leaf), leaf) for leaf, _ in sample.boundary)
+            for key, gain in _gains_of(sample).items():
+                gains[key] = gains[key] + gain if key in gains else gain
+        return cls(tuple(leaves.values()), gains)
 
     @classmethod
-    def whole(cls, responses: Responses) -> NoiseRoot:
+    def all_of(cls, responses: Responses) -> NoiseRoot:
         """A root that leaves nothing out and that the weights can be learned through."""
         leaves = {id(leaf): leaf for leaf, _ in responses.boundary}
-        return cls(tuple(leaves.values()), ())
+        return cls(tuple(leaves.values()), {}, whole=True)
 
     @cached_property
     def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
         """The rows of the root that belong to each value and path."""
-        rows = {(id(leaf), path): term for leaf in self.leaves for path, term in leaf.maps.items()}
-        maps = torch.cat(list(rows.values()))
+        return self._by_part(self._columns[0])
+
+    @cached_property
+    def rest(self) -> dict[tuple[int, Path], Tensor]:  # [features, features] each
+        """Covariance that the columns which are left out would have given each value and path."""
+        return {key: left @ left.T for key, left in self._by_part(self._columns[1]).items()}
+
+    def _by_part(self, columns: Tensor) -> dict[tuple[int, Path], Tensor]:
+        sizes = [len(term) for term in self._maps.values()]
+        pieces = columns.to(self.noise.feature.dtype).split(sizes)
+        return dict(zip(self._maps, pieces, strict=True))
+
+    @cached_property
+    def _columns(self) -> tuple[Tensor, Tensor]:
+        """Columns that are kept, and those that are not."""
+        maps = torch.cat(list(self._maps.values()))
         scaled = maps.double() * self.noise.feature.double().sqrt()
         gamma = scaled @ scaled.T
-        root = (_narrow(gamma, self._gain) if self.gains else _lower(gamma)).to(maps.dtype)
-        return dict(zip(rows, root.split([len(term) for term in rows.values()]), strict=True))
+        if not self.gains:
+            return _lower(gamma), gamma[:, :0]
+        root = _upright(gamma)
+        if self.whole:
+            return root, root[:, :0]
+        gain = torch.block_diag(*(self.gains[key] for key in self._maps))
+        seen, turn = torch.linalg.eigh(root.T @ gain @ root)
+        seen, turned = seen.flip(0).clamp_min(0), root @ turn.flip(1)
+        rank = int((seen.cumsum(0) < (1 - LEFT_OUT) * seen.sum()).sum()) + 1
+        return turned[:, :rank], turned[:, rank:]
 
-    @property
-    def _gain(self) -> Tensor:
-        """B of all values and paths, block by block."""
-        blocks = [
-            float(self.noise.overlap(path, path).mean()) * gain
-            for leaf, gain in zip(self.leaves, self.gains, strict=True)
-            for path in leaf.maps
-        ]
-        gain: Tensor = torch.block_diag(*blocks)
-        return gain
+    @cached_property
+    def _maps(self) -> dict[tuple[int, Path], Tensor]:
+        return {(id(leaf), path): term for leaf in self.leaves for path, term in leaf.maps.items()}
 
     @property
     def noise(self) -> InputNoise:
@@ -85,7 +103,7 @@ class NoiseRoot:
     @property
     def rank(self) -> int:
         """Number of columns that were kept."""
-        return next(iter(self.parts.values())).shape[1]
+        return self._columns[0].shape[1]
 
 
 def sample_of(rows: Tensor) -> Tensor:  # [nodes] -> [fewer]
@@ -93,31 +111,65 @@ def sample_of(rows: Tensor) -> Tensor:  # [nodes] -> [fewer]
     return rows[:: max(1, len(rows) // SAMPLE)]
 
 
-def _gain_of(pairs: Pairs) -> Tensor:  # [features, features]
-    r""":math:`T' T` over all pairs; in double precision, some pairs at a time."""
-    flat = pairs.values.flatten(0, 1)
-    total = flat.new_zeros(flat.shape[1], flat.shape[1], dtype=torch.float64)
-    for some in row_slices(*flat.shape):
-        part = flat[some].double()
+def _gains_of(responses: Responses) -> dict[tuple[int, Path], Tensor]:
+    r""":math:`T' T` of every value and path, of outputs that are scaled to variance 1."""
+    seen = _variance_by_walk(responses, _covariances(responses))
+    scale = torch.where(seen > 0, seen, torch.inf).rsqrt()  # [rows, outputs]
+    gains: dict[tuple[int, Path], Tensor] = {}
+    for leaf, pairs in responses.boundary:
+        for path in leaf.terms:
+            arriving = leaf.noise.overlap(path, path)[pairs.column].clamp_min(0).sqrt()
+            gain = _gain_of(pairs.values, scale[pairs.row] * arriving[:, None])
+            known = gains.get((id(leaf), path))
+            gains[id(leaf), path] = gain if known is None else known + gain
+    return gains
+
+
+def _gain_of(values: Tensor, scale: Tensor) -> Tensor:  # [pairs, outputs, features], [.., outputs]
+    """The sum over pairs and outputs; in double precision, some pairs at a time."""
+    features = values.shape[-1]
+    total = values.new_zeros(features, features, dtype=torch.float64)
+    for some in row_slices(len(values), values[0].numel() if len(values) else 1):
+        part = (values[some].double() * scale[some, :, None]).flatten(0, 1)
         total += part.T @ part
     return total
 
 
-def _narrow(gamma: Tensor, gain: Tensor) -> Tensor:  # [n, n], [n, n] -> [n, rank]
-    r"""R with :math:`R R' \approx \Gamma`; all but a thousandth of :math:`tr(R' B R)` is kept."""
-    energy, vectors = torch.linalg.eigh(gamma)
-    root = vectors * energy.clamp_min(0).sqrt()
-    seen, turn = torch.linalg.eigh(root.T @ gain @ root)
-    seen, turn = seen.flip(0).clamp_min(0), turn.flip(1)
-    rank = int((seen.cumsum(0) < (1 - LEFT_OUT) * seen.sum()).sum()) + 1
-    narrow: Tensor = root @ turn[:, :rank]
-    return narrow
+def _covariances(responses: Responses) -> dict[tuple[int, Path], Tensor]:
+    """Covariance of the features' noise in each value and path, ``[features, features]``."""
+    return {
+        (id(leaf), path): (term * leaf.noise.feature) @ term.T
+        for leaf, _ in responses.boundary
+        for path, term in leaf.maps.items()
+    }
+
+
+def _variance_by_walk(
+    responses: Responses, covariances: Mapping[tuple[int, Path], Tensor]
+) -> Tensor:  # [rows, outputs]
+    """Variance of the outputs from some noise in each value and path, walks taken by themselves."""
+    total = torch.zeros(())
+    for leaf, pairs in responses.boundary:
+        for path in leaf.terms:
+            arriving = leaf.noise.overlap(path, path)[pairs.column, None]
+            covariance = covariances[id(leaf), path].to(pairs.values)
+            each = ((pairs.values @ covariance) * pairs.values).sum(-1)
+            total = total + pairs.sum_rows(arriving * each)
+    return total.clamp_min(0)
+
+
+def _upright(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
+    r"""R with :math:`R R' = \Gamma`, as exact for rows in small units as for any."""
+    size = gamma.diagonal().clamp_min(torch.finfo(gamma.dtype).tiny).sqrt()
+    energy, vectors = torch.linalg.eigh(gamma / size[:, None] / size)
+    root: Tensor = size[:, None] * vectors * energy.clamp_min(0).sqrt()
+    return root
 
 
 def _lower(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
     r"""R with :math:`R R' = \Gamma`, which moves steadily with it: eigenvectors would not."""
-    ridge = LEFT_OUT**2 * gamma.diagonal().mean() + torch.finfo(gamma.dtype).tiny
-    root: Tensor = torch.linalg.cholesky(gamma + ridge * torch.eye(len(gamma)).to(gamma))
+    ridge = LEFT_OUT**2 * gamma.diagonal() + torch.finfo(gamma.dtype).tiny
+    root: Tensor = torch.linalg.cholesky(gamma + torch.diag(ridge))
     return root
 
 
@@ -131,6 +183,23 @@ def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
             total = spread if total is None else total + spread
     assert total is not None
     return total
+
+
+def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor:  # -> [rows]
+    """Nodes of which the root leaves out more than a little, for any of their outputs.
+
+    Args:
+        responses: of a block of output nodes.
+        root: the root that was used.
+        found: variances that it gave, ``[rows, outputs]``.
+    """
+    if root.whole or root.rank == len(root._columns[0]):
+        return torch.zeros(len(found), dtype=torch.bool, device=found.device)
+    lost = _variance_by_walk(responses, root.rest)
+    # Walks that share their noise may add up or cancel: what is left out is set beside what was
+    # found both with and without that.
+    kept = _variance_by_walk(responses, {key: r @ r.T for key, r in root.parts.items()})
+    return (lost > LEFT_OUT_ANYWHERE * torch.minimum(kept, found)).any(1)
 
 
 def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
