@@ -220,7 +220,7 @@ def known_refusals(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
         yield errors.ModelError, "looks like class probabilities"
 
 
-def known_reason(error: vg.VarigraphError, case: Case) -> str | None:
+def known_reason(error: Exception, case: Case) -> str | None:
     """Why a case may be refused like this; None where it may not."""
     reasons = [
         f"{kind.__name__} {words}".rstrip()

@@ -12,7 +12,7 @@ from torch_geometric import nn as gnn
 
 from campaign.choices import Choices
 
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "leaky_relu": nn.LeakyReLU,
     "elu": nn.ELU,
@@ -205,6 +205,12 @@ def has_rules(model: nn.Module) -> bool:
 def is_approximate(model: nn.Module) -> bool:
     """Whether rules of the network say of themselves that they are approximate."""
     return takes_maxima(model) or any(parts(model, *APPROXIMATE))
+
+
+def is_linear(model: nn.Module) -> bool:
+    """Whether nothing bends on the way."""
+    bends = tuple(kind for kind in ACTIVATIONS.values() if kind is not nn.Identity)
+    return not is_approximate(model) and has_rules(model) and not any(parts(model, *bends))
 
 
 def takes_maxima(model: nn.Module) -> bool:

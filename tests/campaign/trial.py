@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import varigraph as vg
 from campaign.cases import Case, case, known_reason
 from campaign.choices import Choices, FromSeed
 from campaign.laws import ALWAYS, SOMETIMES, Law
@@ -78,21 +77,22 @@ def judged(case: Case, choose: Choices) -> Verdict:
         BrokenLawError: at the first law that does not hold.
     """
     verdict, before = Verdict(1), traces(case)
-    try:
-        pred = _held("answers", case.answer)
+    pred = _held("answers", case, case.answer)
+    _check_untouched(case, before)
+    if isinstance(pred, str):
+        verdict.refusals[pred] += 1
+    else:
         for law in (*ALWAYS, *_some(choose)):
-            if _held(law.__name__, law, case, pred):
-                verdict.laws[law.__name__] += 1
-    except vg.VarigraphError as error:
-        reason = known_reason(error, case)
-        if reason is None:
-            raise BrokenLawError("answers", f"refused, {type(error).__name__}: {error}") from error
-        verdict.refusals[reason] += 1
+            verdict.laws[law.__name__] += _held(law.__name__, case, law, case, pred) is True
+    _check_untouched(case, before)
+    verdict.laws["untouched"] += 1
+    return verdict
+
+
+def _check_untouched(case: Case, before: dict[str, Any]) -> None:
     touched = differences(before, traces(case))
     if touched:
         raise BrokenLawError("untouched", ", ".join(touched[:5]))
-    verdict.laws["untouched"] += 1
-    return verdict
 
 
 def _some(choose: Choices) -> list[Law]:
@@ -101,16 +101,17 @@ def _some(choose: Choices) -> list[Law]:
     return [SOMETIMES[(first + step * k) % len(SOMETIMES)] for k in range(ASKED_AGAIN)]
 
 
-def _held(law: str, check: Any, *args: Any) -> Any:
-    """What a law says; whatever it raises but a refusal breaks it."""
+def _held(law: str, case: Case, check: Callable[..., Any], *args: Any) -> Any:
+    """What a law says, or the reason of a refusal that was to be expected; all else breaks it."""
     try:
         return check(*args)
-    except vg.VarigraphError:
-        raise
     except AssertionError as error:
         raise BrokenLawError(law, str(error)) from error
     except Exception as error:
-        raise BrokenLawError(law, f"{type(error).__name__}: {error}") from error
+        reason = known_reason(error, case)
+        if reason is None:
+            raise BrokenLawError(law, f"{type(error).__name__}: {error}") from error
+        return reason
 
 
 @contextmanager
