@@ -4,7 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test check format rules docs pictures notebooks clean
+# How long, in how many processes and from which seed `make campaign` works.
+MINUTES ?= 60
+PROCESSES ?= 2
+SEED ?= 0
+
+.PHONY: run test check campaign resolve licences format rules docs pictures notebooks sdist clean
 
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
@@ -17,6 +22,19 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Generated graphs, networks and options against laws, for as long as asked: make campaign MINUTES=5.
+campaign: $(VENV)/.dev
+	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m campaign \
+		--minutes $(MINUTES) --processes $(PROCESSES) --seed $(SEED)
+
+# Whether the set-up can be resolved on all systems that we promise: minutes, needs a package index.
+resolve: $(VENV)/.dev
+	$(BIN)/python scripts/resolve.py
+
+# The licence of everything that we depend on; refuses what is not permissive and not excepted.
+licences: $(VENV)/.dev
+	$(BIN)/python scripts/licences.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
@@ -52,5 +70,9 @@ $(VENV)/.dev: $(VENV)/.run
 	$(PIP) --editable ".[dev]"
 	touch $@
 
+# What is handed on: everything that is tracked, in dist/.
+sdist: $(VENV)/.dev
+	$(BIN)/python -m hatchling build --target sdist
+
 clean:
-	rm -rf $(VENV) runs links site
+	rm -rf $(VENV) runs links site dist
