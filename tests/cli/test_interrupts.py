@@ -43,5 +43,5 @@ def test_public_names_come_when_they_are_asked_for(name):
 
 
 def test_other_names_do_not_come():
-    with pytest.raises(AttributeError, match="has no attribute .nonsense"):
+    with pytest.raises(AttributeError, match="nonsense"):
         varigraph.nonsense  # noqa: B018

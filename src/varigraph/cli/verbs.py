@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import typer
@@ -23,16 +24,19 @@ class Verbs(TyperGroup):
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
-        *rest: Any,
+        complete_var: str | None = None,
         standalone_mode: bool = True,
-        **more: Any,
+        windows_expand_args: bool = True,
+        **extra: Any,
     ) -> Any:
         """What typer does, with other words for a usage error."""
         words = list(sys.argv[1:] if args is None else args)
-        if JSON not in words or not standalone_mode:
-            return super().main(words, prog_name, *rest, standalone_mode=standalone_mode, **more)
+        ours = standalone_mode and JSON in words
+        call = partial(super().main, words, prog_name, complete_var, **extra)
+        if not ours:
+            return call(standalone_mode=standalone_mode, windows_expand_args=windows_expand_args)
         try:
-            code = super().main(words, prog_name, *rest, standalone_mode=False, **more)
+            code = call(standalone_mode=False)
         except UsageError as error:
             print_mistake("UsageError", error.format_message(), f"{error.ctx.command_path} --help")
             sys.exit(error.exit_code)
