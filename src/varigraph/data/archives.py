@@ -42,7 +42,7 @@ def opened_arrays(path: Path) -> Iterator[NpzFile]:
         except Exception as error:  # damaged bytes fail in any way that they happen to suggest
             raise FileError(
                 path,
-                f"cannot be read without running code: {first_line(error)}",
+                f"cannot be read: {first_line(error)}",
                 "fetch it again, or write plain arrays with numpy.savez",
             ) from error
 
@@ -75,7 +75,7 @@ def _check_headers(stream: io.BufferedReader) -> None:
                 shape, dtype = _promised(member)
                 size = entry.file_size - member.tell()
             if dtype.hasobject:
-                raise ValueError(f"{entry.filename} holds objects, not numbers or texts")
+                raise ValueError(f"{entry.filename} cannot be had without running code")
             if dtype.itemsize == 0 or math.prod(shape) * dtype.itemsize != size:
                 raise ValueError(f"{entry.filename} is said to be {shape} of {dtype}, but is not")
     stream.seek(0)
