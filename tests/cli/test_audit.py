@@ -51,4 +51,4 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     result = CliRunner().invoke(app, ["audit", "--run", str(tmp_path)])
     assert result.exit_code == 2
-    assert "cannot be read" in result.stderr
+    assert "config.json: holds no options of a run" in result.stderr

@@ -82,10 +82,7 @@ def test_a_page_does_not_show_predictions_of_another_level(copied, tmp_path):
     shutil.copy(copied / "predictions-0.npz", copied / "predictions-12.npz")
     told = CliRunner().invoke(app, ["report", str(copied), "--explain", "0", "--json"])
     assert json.loads(told.stdout)["noise"] == 0
-    assert told.stderr == (
-        f"note: {copied / 'predictions-12.npz'} is damaged, or other options made it: "
-        "it is not used\n"
-    )
+    assert f"note: {copied / 'predictions-12.npz'} is damaged, or other options" in told.stderr
 
 
 def test_a_folder_in_use_is_refused_by_every_study(copied, tmp_path):

@@ -1,9 +1,10 @@
 import json
+import os
 
 import pytest
 
-from varigraph.errors import OptionError
-from varigraph.studies.folder import claim, claimed, claimed_folds
+from varigraph.errors import FileError, OptionError
+from varigraph.studies.folder import claim, claimed, claimed_folds, read_config
 
 CONFIG = {"dataset": "cora", "seed": 0, "versions": {"torch": "1", "python": "3"}}
 
@@ -36,10 +37,25 @@ def test_other_versions_are_named_one_by_one(tmp_path):
         claim(tmp_path, {**CONFIG, "versions": {"torch": "2", "python": "3"}})
 
 
-def test_a_config_that_cannot_be_read_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(OptionError, match="cannot be read"):
+@pytest.mark.parametrize("text", ["{", "[]", "3", "\x00", "[" * 100_000, '{"versions": 3}'])
+def test_a_config_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises((FileError, OptionError), match=r"holds (no options of a|a) run"):
         claim(tmp_path, CONFIG)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="pipes of POSIX")
+def test_a_pipe_in_the_place_of_the_config_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "config.json")
+    with pytest.raises(FileError):
+        read_config(tmp_path)
+
+
+def test_what_cannot_be_removed_is_named(tmp_path):
+    claim(tmp_path, CONFIG)
+    (tmp_path / "model.pt").mkdir()
+    with pytest.raises(OptionError, match=r"model\.pt cannot be removed"):
+        claim(tmp_path, CONFIG, fresh=True)
 
 
 def test_fresh_removes_what_a_run_wrote_and_nothing_else(tmp_path):

@@ -58,7 +58,7 @@ def _taken(folder: Path) -> int:
         except OSError as error:
             if isinstance(error, FileNotFoundError) and not folder.exists():
                 continue  # another process was done with it and removed it
-            raise _unusable(folder, error.strerror or str(error)) from error
+            raise unusable(folder, error.strerror or str(error)) from error
         try:
             if _is_locked(folder, handle):
                 os.ftruncate(handle, 0)
@@ -78,7 +78,7 @@ def _is_locked(folder: Path, handle: int) -> bool:
     """
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
-        raise _unusable(folder, f"its {LOCK} is no file of ours")
+        raise unusable(folder, f"its {LOCK} is no file of ours")
     try:
         free = try_lock(handle)
     except OSError:  # a file system without locks
@@ -104,5 +104,6 @@ def _let_go(lock: Path, handle: int) -> None:
         os.close(handle)
 
 
-def _unusable(folder: Path, why: str) -> OptionError:
+def unusable(folder: Path, why: str | None) -> OptionError:
+    """The error about a folder in which nobody can work."""
     return OptionError(f"{folder} cannot be used: {why}", "choose another folder with --out")

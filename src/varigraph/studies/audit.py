@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise
-from varigraph.errors import OptionError
 from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, audit
 from varigraph.studies.config import Study
-from varigraph.studies.folder import CONFIG
+from varigraph.studies.folder import CONFIG, read_config, unreadable
 from varigraph.studies.progress import Progress
 from varigraph.studies.run import run
 
@@ -89,11 +87,8 @@ OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 
 def _study(folder: Path) -> Study | None:
     """The options of the run in a folder, if there is one."""
+    held = read_config(folder)
     try:
-        return Study.of(json.loads((folder / CONFIG).read_text()))
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise OptionError(
-            f"{folder / CONFIG} cannot be read", "choose another folder with --run"
-        ) from error
+        return None if held is None else Study.of(held)
+    except (ValueError, KeyError, TypeError) as error:
+        raise unreadable(folder / CONFIG) from error

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from varigraph.errors import OptionError
+from varigraph.data.opened_files import regular
+from varigraph.errors import FileError, OptionError
 from varigraph.files import locked, write_json
-from varigraph.files.folder_lock import LOCK
+from varigraph.files.folder_lock import LOCK, unusable
 from varigraph.studies.pieces import Pieces
 
 CONFIG = "config.json"
@@ -61,6 +62,32 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
     write_json(folder / CONFIG, config)
 
 
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """The options that a folder holds, whatever they are; None where there are none.
+
+    Args:
+        folder: of a study.
+
+    Raises:
+        FileError: if they cannot be read.
+    """
+    path = folder / CONFIG
+    if not path.exists():
+        return None
+    try:
+        with regular(path) as stream:
+            return {**json.load(stream)}
+    except (ValueError, TypeError, RecursionError) as error:
+        raise unreadable(path) from error
+
+
+def unreadable(path: Path) -> FileError:
+    """The error about a configuration that is none."""
+    return FileError(
+        path, "holds no options of a run", "choose another folder, or replace the run by --fresh"
+    )
+
+
 #: What studies write, by patterns; folds, by which their folder is known, go last. The options stay
 #: until those of the next run take their place: killed at any moment, a folder is one of a run.
 _OURS = (
@@ -96,26 +123,23 @@ def _held(folder: Path) -> list[Path]:
     try:
         return [path for path in folder.iterdir() if path.suffix != ".tmp" and path.name != LOCK]
     except OSError as error:
-        raise OptionError(
-            f"{folder} cannot be used: {error.strerror}", "choose another folder with --out"
-        ) from error
+        raise unusable(folder, error.strerror) from error
 
 
 def _clear(folder: Path) -> None:
     if list((folder / LINKS).glob(FOLDS)):
-        _clear(folder / LINKS)
-    for pattern in _OURS:
-        for path in folder.glob(pattern):
-            path.unlink(missing_ok=True)
+        with locked(folder / LINKS):
+            _clear(folder / LINKS)
+    try:
+        for pattern in _OURS:
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+    except OSError as error:
+        raise unusable(folder, f"{path.name} cannot be removed: {error.strerror}") from error
 
 
 def _compare(folder: Path, config: dict[str, Any]) -> None:
-    try:
-        held, wanted = _flat(json.loads((folder / CONFIG).read_text())), _flat(config)
-    except (ValueError, TypeError, AttributeError, OSError) as error:
-        raise OptionError(
-            f"{folder / CONFIG} cannot be read", "choose another folder with --out, or use --fresh"
-        ) from error
+    held, wanted = _flat(read_config(folder) or {}), _flat(config)
     differing = [name for name in {**wanted, **held} if held.get(name) != wanted.get(name)]
     if differing:
         changes = (f"{name} {held.get(name)}, not {wanted.get(name)}" for name in differing)
@@ -127,4 +151,5 @@ def _compare(folder: Path, config: dict[str, Any]) -> None:
 
 def _flat(config: dict[str, Any]) -> dict[str, Any]:
     """The options and, one by one, the versions."""
-    return {**config, **config.get("versions", {}), "versions": None}
+    versions = config.get("versions")
+    return {**config, **(versions if isinstance(versions, dict) else {}), "versions": None}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from varigraph.files.unused_file import UnusedFileWarning
 from varigraph.prediction import Prediction
 from varigraph.quantify import Level
 from varigraph.studies.config import Study
-from varigraph.studies.folder import CONFIG, LINKS
+from varigraph.studies.folder import CONFIG, LINKS, read_config, unreadable
 from varigraph.studies.link_source import LinkSource
 from varigraph.studies.pieces import Arrays, Pieces
 from varigraph.studies.progress import Progress, in_hundredths
@@ -158,18 +157,15 @@ def _arrays(
 
 def _config(folder: Path) -> dict[str, Any]:
     """The options of the run in a folder, known to be some."""
-    config = folder / CONFIG
-    try:
-        held: dict[str, Any] = json.loads(config.read_text())
-        Study.of(held)
-        dict(held["versions"])
-    except FileNotFoundError as error:
+    held = read_config(folder)
+    if held is None:
         raise OptionError(
             f"{folder} holds no {CONFIG}, so it is not a run",
             "name the folder that `varigraph run` printed last",
-        ) from error
-    except (ValueError, KeyError, TypeError, OSError) as error:
-        raise FileError(
-            config, "holds no options of a run", "make the run again: varigraph run --fresh"
-        ) from error
+        )
+    try:
+        Study.of(held)
+        dict(held["versions"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise unreadable(folder / CONFIG) from error
     return held

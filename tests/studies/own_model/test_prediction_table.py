@@ -72,6 +72,16 @@ def test_names_and_numbers_come_back_from_csv(tmp_path):
     assert max(len(row["mean_1"]) for row in rows) < 14
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_private_table_stays_private_and_names_are_no_formulas(tmp_path, suffix):
+    path = tmp_path / f"nodes{suffix}"
+    path.touch(mode=0o600)
+    write_table(path, {"name": ["=1+2", "b"], "mean": np.array([-1.5, 2])})
+    assert path.stat().st_mode & 0o777 == 0o600
+    if suffix == ".csv":
+        assert path.read_text().splitlines() == ["name,mean", "'=1+2,-1.5", "b,2.0"]
+
+
 def test_nothing_is_left_where_writing_fails(tmp_path):
     columns = {"node": np.arange(3), "mean": np.arange(2)}  # a row is missing
     with pytest.raises(ValueError, match="zip"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 from varigraph.errors import OptionError
 from varigraph.files import locked, write_json
 from varigraph.studies.comparison.options import Options
-from varigraph.studies.folder import CONFIG, claim
+from varigraph.studies.folder import CONFIG, claim, read_config
 
 #: What a comparison writes; nothing else is ever removed.
 FOLDERS = ("cells", "networks", "links")
@@ -54,11 +53,7 @@ def _take_up(options: Options, *, resume: bool, fresh: bool) -> None:
 
 
 def _check_kind(folder: Path) -> None:
-    try:
-        kind = json.loads((folder / CONFIG).read_text()).get("study")
-    except (OSError, ValueError, AttributeError):
-        kind = None
-    if kind != "paper":
+    if (read_config(folder) or {}).get("study") != "paper":
         raise OptionError(
             f"{folder} holds something else than a study of the paper's tables",
             "choose another folder with --out",
