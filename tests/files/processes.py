@@ -2,26 +2,18 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
-import varigraph
-
-#: As if the package had an empty ``__init__``: what writes files needs nothing else of it.
-_WITHOUT_TORCH = """
-import sys, time, types
+_START = """
+import sys, time
 from pathlib import Path
-package = types.ModuleType("varigraph")
-package.__path__ = [sys.argv[1]]
-sys.modules["varigraph"] = package
-folder = Path(sys.argv[2])
+folder = Path(sys.argv[1])
 """
 
 
 def started(code, folder):
-    """A process that runs the code, in which ``folder`` is known; it has printed its first line."""
-    command = [sys.executable, "-c", _WITHOUT_TORCH + code]
-    package = str(Path(varigraph.__file__).parent)
-    process = subprocess.Popen([*command, package, str(folder)], stdout=subprocess.PIPE, text=True)
+    """A process that runs the code, in which ``folder`` is known; and the first line it printed."""
+    command = [sys.executable, "-c", _START + code, str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline().strip()
 
 
