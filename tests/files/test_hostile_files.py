@@ -94,11 +94,10 @@ def test_a_path_with_a_zero_byte_is_explained():
 # Text that grows
 
 
-def test_gzip_of_blank_lines_is_given_up(tmp_path, peak):
+def test_gzip_of_blank_lines_is_given_up(tmp_path):
     path = gzipped(tmp_path / "links.tsv.gz", b"\n" * MB, 40)
     assert path.stat().st_size < MB / 10
     assert "nothing but blank lines" in refusal(vg.read_links, path).problem
-    assert peak() < 5
 
 
 @pytest.mark.parametrize("name", ["links.tsv.gz", "links.graphml.gz"])
@@ -152,7 +151,7 @@ def test_lines_of_very_many_fields_do_not_add_up(tmp_path, peak):
 
 
 def test_the_bound_can_be_moved(tmp_path, monkeypatch):
-    text = "".join(f"a b{n % 50} 0.5\n" for n in range(300_000))
+    text = "".join(f"a b{n % 50} 0.5\n" for n in range(120_000))
     path = tmp_path / "links.tsv.gz"
     path.write_bytes(gzip.compress(text.encode()))
     assert len(text) > unpacked_sizes.RATIO * path.stat().st_size
