@@ -41,5 +41,5 @@ def test_a_level_next_to_one_is_still_finite():
 @pytest.mark.parametrize("level", [0, 1, 90, -0.1, math.nan])
 def test_a_level_is_a_share(level):
     one = torch.ones(1)
-    with pytest.raises(OptionError, match="level is"):
+    with pytest.raises(OptionError, match="level="):
         interval_coverage(one, one, one, level=level)

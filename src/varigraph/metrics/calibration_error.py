@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch import Tensor
 
 from varigraph.metrics.bins import BINS, equal_mass, equal_width, sums
-from varigraph.metrics.checks import check_bins, check_classes, check_probabilities
+from varigraph.metrics.checks import Numbers, check_bins, check_classes, check_probabilities
 
 
 def ece(
-    mean: Tensor,  # [nodes, classes]
-    labels: Tensor,  # [nodes]
+    mean: Numbers,  # [nodes, classes]
+    labels: Numbers,  # [nodes]
     *,
     bins: int = BINS,
     equal_mass: bool = False,
@@ -37,14 +37,14 @@ def ece(
         >>> round(ece(mean, torch.tensor([0, 0, 0])), 4)
         0.2667
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
     confidence, best = mean.double().max(dim=1)
     return _error(confidence, best == labels, bins=bins, by_mass=equal_mass)
 
 
 def binary_ece(
-    prob: Tensor,  # [pairs]
-    real: Tensor,  # [pairs] bool
+    prob: Numbers,  # [pairs]
+    real: Numbers,  # [pairs] bool
     *,
     bins: int = BINS,
     equal_mass: bool = False,
@@ -68,11 +68,11 @@ def binary_ece(
         >>> round(binary_ece(prob, real), 4)
         0.1
     """
-    check_probabilities(prob, real)
+    prob, real = check_probabilities(prob, real)
     return _error(prob.double(), real, bins=bins, by_mass=equal_mass)
 
 
 def _error(prob: Tensor, real: Tensor, *, bins: int, by_mass: bool) -> float:
-    check_bins(bins)
+    bins = check_bins(bins)
     place = equal_mass(prob, bins) if by_mass else equal_width(prob, bins)
     return float(sums(real.double() - prob, place, bins).abs().sum() / len(prob))

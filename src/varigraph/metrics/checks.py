@@ -1,18 +1,60 @@
-"""One look at the tensors before anything is measured: what cannot be right is refused."""
+"""One look at the numbers before anything is measured: what cannot be right is refused.
+
+Every check returns what it was given as tensors.
+"""
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from varigraph.errors import GraphError, OptionError
+from varigraph.options import whole
 
+#: What can be measured: tensors, arrays of numpy, lists of numbers.
+Numbers: TypeAlias = "Tensor | ArrayLike"
+UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch can hardly compute with them
 #: How far the probabilities of a node may add up to something else than 1 by rounding.
 ROUNDING = 1e-3
 
 
-def check_classes(mean: Tensor, labels: Tensor) -> None:  # [nodes, classes], [nodes]
+def tensors(**given: Numbers) -> list[Tensor]:
+    """Dense tensors of the same numbers, on the device of the first that is a tensor already.
+
+    Args:
+        given: the numbers, by their names.
+
+    Raises:
+        GraphError: naming the first that makes no such tensor.
+    """
+    device = next((each.device for each in given.values() if isinstance(each, Tensor)), None)
+    return [_tensor(name, value, device) for name, value in given.items()]
+
+
+def _tensor(name: str, value: Numbers, device: torch.device | None) -> Tensor:
+    try:
+        # A copy: torch takes no arrays that cannot be written to, or that run backwards.
+        found = value if isinstance(value, Tensor) else torch.tensor(np.array(value), device=device)
+    except (TypeError, ValueError) as error:
+        raise GraphError(
+            f"{name} is a {type(value).__name__} that makes no tensor",
+            "give a tensor, an array or a list of numbers",
+        ) from error
+    if found.is_meta or found.layout != torch.strided:
+        raise GraphError(f"{name} is {found.layout} on {found.device}", "give it with its numbers")
+    return found.long() if found.dtype in UNSIGNED else found.detach()
+
+
+def check_classes(
+    mean: Numbers,  # [nodes, classes]
+    labels: Numbers,  # [nodes]
+) -> tuple[Tensor, Tensor]:
     """Raises unless there are class probabilities and a class for at least one node."""
+    mean, labels = tensors(mean=mean, labels=labels)
     if mean.dim() != 2 or labels.shape != mean.shape[:1] or mean.numel() == 0:
         raise GraphError(
             f"mean has shape {tuple(mean.shape)}, labels have {tuple(labels.shape)}",
@@ -36,10 +78,15 @@ def check_classes(mean: Tensor, labels: Tensor) -> None:  # [nodes, classes], [n
             f"mean[{node}] adds up to {mean[node].double().sum():.4g}, not to 1",
             "pass the probabilities of all classes: logits.softmax(dim=-1)",
         )
+    return mean, labels
 
 
-def check_truth(scores: Tensor, real: Tensor) -> None:  # [pairs], [pairs] bool
+def check_truth(
+    scores: Numbers,  # [pairs]
+    real: Numbers,  # [pairs] bool
+) -> tuple[Tensor, Tensor]:
     """Raises unless there is a truth value for each of at least one score."""
+    scores, real = tensors(scores=scores, real=real)
     fits = scores.dim() == 1 and scores.shape == real.shape and len(real) > 0
     if not fits or real.dtype != torch.bool or scores.is_complex():
         raise GraphError(
@@ -49,6 +96,7 @@ def check_truth(scores: Tensor, real: Tensor) -> None:  # [pairs], [pairs] bool
         )
     if bool(scores.isnan().any()):
         raise GraphError("some scores are NaN", "leave out what has no score")
+    return scores, real
 
 
 def check_both_kinds(real: Tensor) -> None:  # [pairs] bool
@@ -60,14 +108,20 @@ def check_both_kinds(real: Tensor) -> None:  # [pairs] bool
         )
 
 
-def check_probabilities(prob: Tensor, real: Tensor) -> None:  # [pairs], [pairs] bool
+def check_probabilities(
+    prob: Numbers,  # [pairs]
+    real: Numbers,  # [pairs] bool
+) -> tuple[Tensor, Tensor]:
     """Raises unless there is a truth value for each of at least one probability."""
-    check_truth(prob, real)
+    prob, real = check_truth(prob, real)
     if not bool(((prob >= 0) & (prob <= 1)).all()):
         raise OptionError("some values are outside 0 to 1", "give probabilities: logits.sigmoid()")
+    return prob, real
 
 
-def check_moments(mean: Tensor, var: Tensor, truth: Tensor, *, variances: str = "var") -> None:
+def check_moments(
+    mean: Numbers, var: Numbers, truth: Numbers, *, variances: str = "var"
+) -> tuple[Tensor, Tensor, Tensor]:
     """Raises unless there is a mean, a variance and a true value for each of at least one number.
 
     A variance of 0 is right; one that is negative, NaN or infinite is not.
@@ -78,12 +132,15 @@ def check_moments(mean: Tensor, var: Tensor, truth: Tensor, *, variances: str = 
         truth: the true values, of the same shape.
         variances: what the caller calls ``var``.
     """
+    mean, var, truth = tensors(mean=mean, **{variances: var}, truth=truth)
     if not mean.shape == var.shape == truth.shape or mean.numel() == 0:
         raise GraphError(
             f"mean has shape {tuple(mean.shape)}, {variances} has {tuple(var.shape)}, "
             f"truth has {tuple(truth.shape)}",
             "give one mean, one variance and one true value for each number, at least one",
         )
+    if mean.is_complex() or var.is_complex() or truth.is_complex():
+        raise GraphError("some of the numbers are complex", "give real numbers")
     if not bool((var.isfinite() & (var >= 0)).all()):
         raise GraphError(
             f"{variances} holds values that are negative or not finite",
@@ -94,9 +151,9 @@ def check_moments(mean: Tensor, var: Tensor, truth: Tensor, *, variances: str = 
             raise GraphError(
                 f"{name} holds values that are not finite", "leave out what is not known"
             )
+    return mean, var, truth
 
 
-def check_bins(bins: int) -> None:
+def check_bins(bins: int) -> int:
     """Raises unless there is at least one interval."""
-    if bins < 1:
-        raise OptionError(f"bins is {bins}", "take at least one interval: bins=15")
+    return whole("bins", bins, least=1, most=10**6, remedy="take at least one interval: bins=15")

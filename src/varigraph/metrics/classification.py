@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from varigraph.metrics.checks import check_classes
+from varigraph.metrics.checks import Numbers, check_classes
 
 
-def accuracy(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [nodes]
+def accuracy(mean: Numbers, labels: Numbers) -> float:  # [nodes, classes], [nodes]
     r"""Share of nodes whose most probable class is the true one.
 
     .. math:: \frac{1}{n} \sum_i \left[\arg\max_c \bar y_{ic} = y_i\right]
@@ -22,11 +21,11 @@ def accuracy(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [nodes
         >>> accuracy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1]))
         0.5
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
     return float((mean.argmax(dim=1) == labels).double().mean())
 
 
-def cross_entropy(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [nodes]
+def cross_entropy(mean: Numbers, labels: Numbers) -> float:  # [nodes, classes], [nodes]
     r"""Prediction loss: how surprised the expected probabilities are by the labels, in nats.
 
     .. math:: -\frac{1}{n} \sum_i \log \bar y_{i, y_i}
@@ -42,12 +41,12 @@ def cross_entropy(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [
         >>> round(cross_entropy(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])), 4)
         0.5108
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
     of_truth = mean.gather(1, labels.long()[:, None]).clamp_min(torch.finfo(mean.dtype).tiny)
     return -float(of_truth.double().log().mean())
 
 
-def brier(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [nodes]
+def brier(mean: Numbers, labels: Numbers) -> float:  # [nodes, classes], [nodes]
     r"""Squared distance from the truth: summed over classes, averaged over nodes; 0 to 2.
 
     .. math:: \frac{1}{n} \sum_i \sum_c \left(\bar y_{ic} - [y_i = c]\right)^2
@@ -62,6 +61,6 @@ def brier(mean: Tensor, labels: Tensor) -> float:  # [nodes, classes], [nodes]
         >>> round(brier(torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])), 4)
         0.37
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
     truth = F.one_hot(labels.long(), mean.size(1)).double()
     return float((mean.double() - truth).square().sum(dim=1).mean())

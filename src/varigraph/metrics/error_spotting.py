@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from varigraph.errors import GraphError
-from varigraph.metrics.checks import check_classes
+from varigraph.metrics.checks import Numbers, check_classes, tensors
 from varigraph.metrics.ranking import auroc, average_precision
 from varigraph.metrics.risk_coverage import risk_coverage
 
@@ -37,7 +35,7 @@ class ErrorSpotting:
     confidence_risk_coverage_area: float
 
 
-def spot_errors(mean: Tensor, labels: Tensor, uncertainty: Tensor) -> ErrorSpotting:
+def spot_errors(mean: Numbers, labels: Numbers, uncertainty: Numbers) -> ErrorSpotting:
     r"""How well an uncertainty :math:`u_i` finds :math:`\arg\max_c \bar y_{ic} \neq y_i`.
 
     Args:
@@ -53,7 +51,8 @@ def spot_errors(mean: Tensor, labels: Tensor, uncertainty: Tensor) -> ErrorSpott
         >>> spotted.auroc, spotted.confidence_auroc
         (1.0, 0.5)
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
+    (uncertainty,) = tensors(uncertainty=uncertainty)
     if uncertainty.shape != labels.shape:
         raise GraphError(
             f"uncertainty has shape {tuple(uncertainty.shape)}, but there are {len(labels)} nodes",

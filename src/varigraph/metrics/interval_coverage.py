@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from varigraph.errors import OptionError
-from varigraph.metrics.checks import check_moments
+from varigraph.metrics.checks import Numbers, check_moments
+from varigraph.options import number
 
 
-def interval_coverage(mean: Tensor, var: Tensor, truth: Tensor, *, level: float = 0.9) -> float:
+def interval_coverage(mean: Numbers, var: Numbers, truth: Numbers, *, level: float = 0.9) -> float:
     r"""Share of true values within the central interval of a normal distribution.
 
     .. math::
@@ -30,9 +29,9 @@ def interval_coverage(mean: Tensor, var: Tensor, truth: Tensor, *, level: float 
         >>> interval_coverage(mean, var, torch.tensor([-2.0, -1.0, 0.5, 1.6]), level=0.9)
         0.75
     """
-    check_moments(mean, var, truth)
-    if not 0 < level < 1:
-        raise OptionError(f"level is {level}", "choose a share between 0 and 1: level=0.9")
+    mean, var, truth = check_moments(mean, var, truth)
+    remedy = "choose a share between 0 and 1: level=0.9"
+    level = number("level", level, lambda share: 0 < share < 1, remedy=remedy)
     reach = -torch.special.ndtri(var.new_tensor((1 - level) / 2, dtype=torch.double))
     within = (truth.double() - mean.double()).abs() <= reach * var.double().sqrt()
     return float(within.double().mean())

@@ -7,14 +7,14 @@ import math
 import torch.nn.functional as F
 from torch import Tensor
 
-from varigraph.errors import OptionError
-from varigraph.metrics.checks import check_classes, check_moments
+from varigraph.metrics.checks import Numbers, check_classes, check_moments
+from varigraph.options import number
 
 #: Smallest variance that counts: a standard deviation of a thousandth.
 FLOOR = 1e-6
 
 
-def gaussian_nll(mean: Tensor, var: Tensor, truth: Tensor, *, floor: float = FLOOR) -> float:
+def gaussian_nll(mean: Numbers, var: Numbers, truth: Numbers, *, floor: float = FLOOR) -> float:
     r"""Negative log likelihood of true values under independent normal distributions, in nats.
 
     .. math:: \frac1n \sum_i \frac12 \log 2 \pi v_i + \frac{(y_i - \bar y_i)^2}{2 v_i}
@@ -35,11 +35,11 @@ def gaussian_nll(mean: Tensor, var: Tensor, truth: Tensor, *, floor: float = FLO
         >>> round(gaussian_nll(mean, var, torch.tensor([1.0, 4.0])), 4)
         1.5155
     """
-    check_moments(mean, var, truth)
+    mean, var, truth = check_moments(mean, var, truth)
     return _nll(mean, var, truth, floor=floor) + math.log(2 * math.pi) / 2
 
 
-def per_class_nll(mean: Tensor, total: Tensor, labels: Tensor, *, floor: float = FLOOR) -> float:
+def per_class_nll(mean: Numbers, total: Numbers, labels: Numbers, *, floor: float = FLOOR) -> float:
     r"""Gaussian negative log likelihood of the 0/1 labels, averaged over nodes and classes.
 
     .. math::
@@ -60,14 +60,14 @@ def per_class_nll(mean: Tensor, total: Tensor, labels: Tensor, *, floor: float =
         >>> round(per_class_nll(mean, total, torch.tensor([0])), 4)
         -0.5681
     """
-    check_classes(mean, labels)
+    mean, labels = check_classes(mean, labels)
     truth = F.one_hot(labels.long(), mean.size(1))
-    check_moments(mean, total, truth, variances="total")
+    mean, total, truth = check_moments(mean, total, truth, variances="total")
     return _nll(mean, total, truth, floor=floor)
 
 
 def _nll(mean: Tensor, var: Tensor, truth: Tensor, *, floor: float) -> float:
-    if not floor > 0:
-        raise OptionError(f"floor is {floor}", f"choose a positive variance: floor={FLOOR}")
+    remedy = f"choose a positive variance: floor={FLOOR}"
+    floor = number("floor", floor, lambda least: least > 0, remedy=remedy)
     var = var.double().clamp_min(floor)
     return float((0.5 * var.log() + (truth.double() - mean.double()) ** 2 / (2 * var)).mean())

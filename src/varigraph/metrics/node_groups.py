@@ -10,7 +10,7 @@ from torch import Tensor
 
 from varigraph.errors import GraphError
 from varigraph.metrics.bins import BINS, equal_width, sums
-from varigraph.metrics.checks import check_bins, check_classes
+from varigraph.metrics.checks import Numbers, check_bins, check_classes, tensors
 from varigraph.metrics.distances import UNREACHABLE, distances
 
 #: Distances that have a group of their own.
@@ -41,11 +41,11 @@ class NodeGroups:
 
 
 def ece_by_degree(
-    mean: Tensor,  # [nodes, classes]
-    labels: Tensor,  # [nodes]
-    edge_index: Tensor,  # [2, edges]
+    mean: Numbers,  # [nodes, classes]
+    labels: Numbers,  # [nodes]
+    edge_index: Numbers,  # [2, edges]
     *,
-    nodes: Tensor | None = None,  # [nodes] bool
+    nodes: Numbers | None = None,  # [nodes] bool
     bins: int = BINS,
 ) -> NodeGroups:
     r"""Calibration error of nodes with 0, 1, 2, 3-4, 5-8, 9-16, ... links.
@@ -69,6 +69,7 @@ def ece_by_degree(
         >>> found.names, found.count.tolist(), [round(e, 4) for e in found.ece.tolist()]
         (('1', '2'), [2, 1], [0.35, 0.2])
     """
+    mean, labels, edge_index = tensors(mean=mean, labels=labels, edge_index=edge_index)
     _check_links(mean, edge_index)
     degree = torch.bincount(edge_index[1], minlength=len(mean))
     # The exponent of d - 1 is its number of binary digits: a logarithm without rounding.
@@ -79,12 +80,12 @@ def ece_by_degree(
 
 
 def ece_by_distance(
-    mean: Tensor,  # [nodes, classes]
-    labels: Tensor,  # [nodes]
-    edge_index: Tensor,  # [2, edges]
-    train_mask: Tensor,  # [nodes] bool
+    mean: Numbers,  # [nodes, classes]
+    labels: Numbers,  # [nodes]
+    edge_index: Numbers,  # [2, edges]
+    train_mask: Numbers,  # [nodes] bool
     *,
-    nodes: Tensor | None = None,  # [nodes] bool
+    nodes: Numbers | None = None,  # [nodes] bool
     bins: int = BINS,
 ) -> NodeGroups:
     """Calibration error of nodes that are 0, 1, 2, 3 or more links from the nearest training node.
@@ -108,6 +109,9 @@ def ece_by_distance(
         >>> found.names, [round(share, 4) for share in found.confidence.tolist()]
         (('0', '1', 'unreachable'), [0.9, 0.8, 0.6])
     """
+    mean, labels, edge_index, train_mask = tensors(
+        mean=mean, labels=labels, edge_index=edge_index, train_mask=train_mask
+    )
     _check_links(mean, edge_index)
     _check_mask("train_mask", train_mask, mean)
     steps = distances(edge_index, train_mask)
@@ -122,15 +126,16 @@ def _grouped(
     group: Tensor,  # [nodes]
     names: Sequence[str],
     *,
-    nodes: Tensor | None,  # [nodes] bool
+    nodes: Numbers | None,  # [nodes] bool
     bins: int,
 ) -> NodeGroups:
     if nodes is not None:
+        mean, nodes = tensors(mean=mean, nodes=nodes)
         _check_mask("nodes", nodes, mean)
         _check_mask("nodes", nodes, labels)
         mean, labels, group = mean[nodes], labels[nodes], group[nodes]
-    check_classes(mean, labels)
-    check_bins(bins)
+    mean, labels = check_classes(mean, labels)
+    bins = check_bins(bins)
     confidence, best = mean.double().max(dim=1)
     right = best == labels
     count = torch.bincount(group, minlength=len(names))
@@ -152,7 +157,12 @@ def _degrees(groups: int) -> tuple[str, ...]:
 
 
 def _check_links(mean: Tensor, edge_index: Tensor) -> None:
-    form = edge_index.dim() == 2 and edge_index.size(0) == 2 and edge_index.dtype == torch.int64
+    form = (
+        mean.dim() == 2
+        and edge_index.dim() == 2
+        and edge_index.size(0) == 2
+        and edge_index.dtype == torch.int64
+    )
     inside = form and bool(((edge_index >= 0) & (edge_index < len(mean))).all())
     if not inside:
         raise GraphError(

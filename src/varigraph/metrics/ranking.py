@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from varigraph.metrics.checks import check_both_kinds, check_truth
+from varigraph.metrics.checks import Numbers, check_both_kinds, check_truth
 
 
-def auroc(scores: Tensor, real: Tensor) -> float:  # [pairs], [pairs] bool
+def auroc(scores: Numbers, real: Numbers) -> float:  # [pairs], [pairs] bool
     r"""Chance that something true scores higher than something false; equal scores count half.
 
     .. math:: P(s_+ > s_-) + \tfrac12 P(s_+ = s_-)
@@ -29,7 +29,7 @@ def auroc(scores: Tensor, real: Tensor) -> float:  # [pairs], [pairs] bool
     return float((hits * (below + others / 2)).sum() / (hits.sum() * others.sum()))
 
 
-def average_precision(scores: Tensor, real: Tensor) -> float:  # [pairs], [pairs] bool
+def average_precision(scores: Numbers, real: Numbers) -> float:  # [pairs], [pairs] bool
     r"""Area under the curve of precision over recall, as a sum of steps.
 
     .. math:: \sum_t (R_t - R_{t - 1}) P_t
@@ -51,9 +51,9 @@ def average_precision(scores: Tensor, real: Tensor) -> float:  # [pairs], [pairs
     return float((hits * precision).sum() / hits.sum())
 
 
-def _counts(scores: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:  # -> [scores], [scores]
+def _counts(scores: Numbers, real: Numbers) -> tuple[Tensor, Tensor]:  # -> [scores], [scores]
     """How many are true and how many are false at each score, from the lowest up."""
-    check_truth(scores, real)
+    scores, real = check_truth(scores, real)
     check_both_kinds(real)
     values, place = scores.unique(return_inverse=True)
     hits, others = (torch.bincount(place[kind], minlength=len(values)) for kind in (real, ~real))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics.bins import BINS, equal_width, sums
-from varigraph.metrics.checks import check_bins, check_probabilities
+from varigraph.metrics.checks import Numbers, check_bins, check_probabilities
 
 #: Standard deviations of the normal distribution that hold 95 % of it.
 NINETY_FIVE = 1.959964
@@ -37,7 +37,9 @@ class Reliability:
     width: float
 
     @classmethod
-    def of(cls, prob: Tensor, real: Tensor, *, bins: int = BINS) -> Reliability:  # [pairs], [pairs]
+    def of(
+        cls, prob: Numbers, real: Numbers, *, bins: int = BINS
+    ) -> Reliability:  # [pairs], [pairs]
         r"""Observed shares with Wilson's 95 % interval, which never leaves 0 to 1.
 
         .. math::
@@ -54,8 +56,8 @@ class Reliability:
             >>> found.observed.tolist(), found.count.tolist()
             ([0.0, 0.5], [1, 2])
         """
-        check_probabilities(prob, real)
-        check_bins(bins)
+        prob, real = check_probabilities(prob, real)
+        bins = check_bins(bins)
         interval = equal_width(prob, bins)
         count = torch.bincount(interval, minlength=bins)
         held = count > 0

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics.bins import sums
-from varigraph.metrics.checks import check_truth
+from varigraph.metrics.checks import Numbers, check_truth
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class RiskCoverage:
         return self.area - self.optimal_area
 
 
-def risk_coverage(uncertainty: Tensor, wrong: Tensor) -> RiskCoverage:  # [nodes], [nodes] bool
+def risk_coverage(uncertainty: Numbers, wrong: Numbers) -> RiskCoverage:  # [nodes], [nodes] bool
     r"""Share of errors among the k most certain nodes, for every k.
 
     .. math:: \text{area} = \frac1n \sum_{k=1}^n r_k, \qquad
@@ -52,7 +52,7 @@ def risk_coverage(uncertainty: Tensor, wrong: Tensor) -> RiskCoverage:  # [nodes
         >>> found.risk.tolist(), round(found.area, 4), round(found.optimal_area, 4)
         ([0.0, 0.5, 0.3333333333333333], 0.2778, 0.1111)
     """
-    check_truth(uncertainty, wrong)
+    uncertainty, wrong = check_truth(uncertainty, wrong)
     _, place, count = uncertainty.unique(return_inverse=True, return_counts=True)
     errors = sums(wrong, place, len(count))  # [levels]
     accepted = count.cumsum(0)

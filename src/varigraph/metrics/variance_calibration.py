@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics.bins import equal_mass, sums
-from varigraph.metrics.checks import check_bins, check_moments
+from varigraph.metrics.checks import Numbers, check_bins, check_moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class VarianceCalibration:
 
 
 def variance_calibration(
-    mean: Tensor, var: Tensor, truth: Tensor, *, bins: int = 10
+    mean: Numbers, var: Numbers, truth: Numbers, *, bins: int = 10
 ) -> VarianceCalibration:
     r"""Predicted standard deviations :math:`\sigma_b` and errors :math:`e_b` by group.
 
@@ -53,8 +53,8 @@ def variance_calibration(
         >>> found.predicted.tolist(), found.observed.tolist(), found.ence
         ([1.0, 2.0], [1.0, 1.0], 0.25)
     """
-    check_moments(mean, var, truth)
-    check_bins(bins)
+    mean, var, truth = check_moments(mean, var, truth)
+    bins = check_bins(bins)
     var = var.double().flatten()
     square = (truth.double() - mean.double()).square().flatten()
     place = equal_mass(var, bins)
