@@ -67,6 +67,16 @@ def check_archive(path: Path, stream: io.BufferedReader) -> None:
     stream.seek(0)
 
 
+def check_whole(path: Path, stream: io.BufferedReader) -> None:
+    """:func:`check_archive`, and the checksums in it, which torch itself does not look at."""
+    check_archive(path, stream)
+    with zipfile.ZipFile(stream) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise FileError(path, f"is damaged: wrong checksum of {damaged}", "fetch it again")
+    stream.seek(0)
+
+
 def _check_headers(stream: io.BufferedReader) -> None:
     """Numpy makes room for what a header promises before it looks whether that much follows."""
     with zipfile.ZipFile(stream) as archive:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from varigraph.data.archives import check_archive, opened_arrays
+from varigraph.data.archives import check_whole, opened_arrays
 from varigraph.data.opened_files import regular
 from varigraph.errors import FileError
 from varigraph.files import replacing, write_json
@@ -120,11 +119,7 @@ def _arrays(path: Path) -> Arrays:
 def _saved(path: Path) -> dict[str, Any]:
     try:
         with regular(path) as stream:
-            check_archive(path, stream)
-            with zipfile.ZipFile(stream) as archive:
-                if archive.testzip() is not None:  # torch itself does not look at the checksums
-                    return {}
-            stream.seek(0)
+            check_whole(path, stream)
             held = torch.load(stream, map_location="cpu", weights_only=True)
     except Exception:  # a damaged archive fails in any way that its bytes happen to suggest
         return {}

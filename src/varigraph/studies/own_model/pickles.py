@@ -6,7 +6,6 @@ import io
 import pickle
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from torch import Tensor
 from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from varigraph.data.archives import check_archive, first_line
+from varigraph.data.archives import check_whole, first_line
 from varigraph.data.opened_files import regular, size_of
 from varigraph.data.unpacked_sizes import ARRAYS, check_unpacked
 from varigraph.errors import FileError, VarigraphError
@@ -45,7 +44,7 @@ def read_pickle(path: Path, *, remedy: str) -> Any:
     with regular(path) as stream:
         try:
             if stream.peek(len(ZIP_MARK)).startswith(ZIP_MARK):  # else torch's format before 1.6
-                _check_whole(path, stream)
+                check_whole(path, stream)
             held = _unpickled(stream)
             _check_extent(path, held, packed=size_of(stream))
             return held
@@ -62,16 +61,6 @@ def _unpickled(stream: io.BufferedReader) -> Any:
     with warnings.catch_warnings(), torch.serialization.safe_globals(list(PARTS_OF_DATA)):
         warnings.simplefilter("ignore")  # torch's advice on formats; ours comes as an error
         return torch.load(stream, map_location="cpu", weights_only=True)
-
-
-def _check_whole(path: Path, stream: io.BufferedReader) -> None:
-    """Sizes and checksums of the archive, which torch itself does not look at."""
-    check_archive(path, stream)
-    with zipfile.ZipFile(stream) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
-        raise FileError(path, f"is damaged: wrong checksum of {damaged}", "fetch it again")
-    stream.seek(0)
 
 
 def _check_extent(path: Path, held: Any, *, packed: int) -> None:
