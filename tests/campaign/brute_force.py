@@ -71,7 +71,7 @@ def _weights(data: Data, draws: int, *, coins: bool) -> Tensor:  # -> [draws, li
         return torch.ones(draws, data.num_edges).to(data.x)
     prob = data.edge_prob.to(data.x)
     if not coins:
-        return prob.expand(draws, -1)
+        return torch.stack([prob] * draws)
     nodes = len(data.x)
     uniform = torch.rand(draws, nodes, nodes).to(data.x)
     back = torch.rand(draws, nodes, nodes).to(data.x)
@@ -82,7 +82,7 @@ def _weights(data: Data, draws: int, *, coins: bool) -> Tensor:  # -> [draws, li
     low, high = torch.minimum(source, target), torch.maximum(source, target)
     one_way = (source > target) & ~alike[source, target]
     level = torch.where(one_way, back[:, low, high], uniform[:, low, high])
-    return (level < prob).to(data.x)
+    return torch.where(level < prob, 1.0, 0.0).to(prob.dtype)
 
 
 def _run(

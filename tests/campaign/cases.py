@@ -173,7 +173,7 @@ def _varies_both_ways(data: Data) -> bool:
     return isinstance(var, Tensor) and var.dim() == 2 and var.shape[1] > 1
 
 
-def _outputs(model: nn.Module) -> int:
+def _outputs(model: Any) -> int:
     if isinstance(model, gnn.MLP):
         return int(model.channel_list[-1])
     if hasattr(model, "out_channels"):

@@ -14,19 +14,29 @@ from torch import Tensor, nn
 
 import varigraph as vg
 from campaign import brute_force
+from campaign.agreement import (
+    assert_alike,
+    assert_same_answer,
+    assert_within_factor,
+    digits,
+    figures,
+    is_sampled,
+    rounding,
+    tiny,
+    variances,
+)
 from campaign.cases import CLOSED_FORMS, Case
 from campaign.networks import dropout_of, is_approximate, is_linear, sees_whole_graph
+from varigraph import Prediction
 
-Law = Callable[[Case, vg.Prediction], bool]
-Prediction = vg.Prediction
+Law = Callable[[Case, Prediction], bool]
 SMALL_NOISE = 1e-6
 DRAWS = 300
-FACTOR = 3
 
 
 def finite(_: Case, pred: Prediction) -> bool:
     """NaN and infinity are never an answer."""
-    for name, values in _figures(pred).items():
+    for name, values in figures(pred).items():
         assert bool(values.isfinite().all()), f"{name} is not finite: {values}"
     return True
 
@@ -34,7 +44,7 @@ def finite(_: Case, pred: Prediction) -> bool:
 def non_negative(_: Case, pred: Prediction) -> bool:
     """A variance has a root. Shares of a sampled answer are unbiased, and may be below zero."""
     whole = {"total": pred.total, "logits.var": pred.logits.var}
-    if not _sampled(pred):
+    if not is_sampled(pred):
         whole |= {name: part for name, part in pred.by_source.items() if name != "interactions"}
     for name, values in whole.items():
         assert bool((values >= 0).all()), f"{name} is negative: {values.min()}"
@@ -43,13 +53,13 @@ def non_negative(_: Case, pred: Prediction) -> bool:
 
 def adds_up(case: Case, pred: Prediction) -> bool:
     """The parts sum to the variance of the logits, which in regression are the answer."""
-    for name, values in _figures(pred).items():
+    for name, values in figures(pred).items():
         assert values.shape == pred.mean.shape, f"{name} has shape {tuple(values.shape)}"
     if not case.is_regression:
         return False
     size = sum(part.abs() for part in pred.by_source.values())
-    _alike(pred.logits.mean, pred.mean, "logits.mean", relative=1e-5, floor=0)
-    _alike(pred.total, pred.logits.var, "total", 1e-4, 1e-4 * size + _rounding(pred))
+    assert_alike(pred.logits.mean, pred.mean, "logits.mean", relative=1e-5, floor=0)
+    assert_alike(pred.total, pred.logits.var, "total", 1e-4, 1e-4 * size + rounding(pred))
     return True
 
 
@@ -59,8 +69,8 @@ def probable(case: Case, pred: Prediction) -> bool:
         return False
     mean, slack = pred.mean, 1e-4
     assert bool(((mean >= -slack) & (mean <= 1 + slack)).all()), f"probabilities {mean}"
-    _alike(mean.sum(-1), torch.ones_like(mean[:, 0]), "sum of probabilities", 0, slack)
-    if not _sampled(pred):  # an unbiased variance of few draws may be beyond
+    assert_alike(mean.sum(-1), torch.ones_like(mean[:, 0]), "sum of probabilities", 0, slack)
+    if not is_sampled(pred):  # an unbiased variance of few draws may be beyond
         most = (mean * (1 - mean)).clamp_min(0) * (1 + 1e-2) + slack
         assert bool((pred.total <= most).all()), f"total {pred.total} beyond m (1 - m) = {most}"
     return True
@@ -68,8 +78,8 @@ def probable(case: Case, pred: Prediction) -> bool:
 
 def repeats(case: Case, pred: Prediction) -> bool:
     """The same seed gives the same bits."""
-    again = _figures(case.answer())
-    for name, values in _figures(pred).items():
+    again = figures(case.answer())
+    for name, values in figures(pred).items():
         assert torch.equal(values, again[name]), f"{name} differs the second time"
     return True
 
@@ -80,11 +90,11 @@ def picks_rows(case: Case, pred: Prediction) -> bool:
     if nodes is None:
         index = torch.arange(len(case.data.x)).flip(0)[::2]
         index = torch.cat([index, index[:1]])  # one of them twice
-        _same_answer(case.but(nodes=index).answer(), pred, index)
+        assert_same_answer(case.but(nodes=index).answer(), pred, index)
     else:
         index = torch.as_tensor(nodes)
         index = index.nonzero().flatten() if index.dtype == torch.bool else index
-        _same_answer(pred, case.but(nodes=None).answer(), index)
+        assert_same_answer(pred, case.but(nodes=None).answer(), index)
     return True
 
 
@@ -96,7 +106,7 @@ def ignores_memory(case: Case, pred: Prediction) -> bool:
         return False
     if bounded.method != pred.method:
         return False
-    _same_answer(bounded, pred)
+    assert_same_answer(bounded, pred)
     return True
 
 
@@ -107,7 +117,7 @@ def ignores_order_of_links(case: Case, pred: Prediction) -> bool:
         return False
     order = torch.arange(links.shape[1], device=links.device).flip(0)
     prob = case.data.edge_prob[order] if "edge_prob" in case.data else None
-    _same_answer(case.with_data(edge_index=links[:, order], edge_prob=prob).answer(), pred)
+    assert_same_answer(case.with_data(edge_index=links[:, order], edge_prob=prob).answer(), pred)
     return True
 
 
@@ -115,7 +125,7 @@ def ignores_layout(case: Case, pred: Prediction) -> bool:
     """How numbers lie in memory says nothing, nor does the form in which one noise is given."""
     x, var = case.data.x, _variance(case)
     plain = case.with_data(x=x.clone(memory_format=torch.contiguous_format), x_var=var)
-    _same_answer(plain.answer(), pred)
+    assert_same_answer(plain.answer(), pred)
     return True
 
 
@@ -129,7 +139,7 @@ def follows_names(case: Case, pred: Prediction) -> bool:
     renamed = case.with_data(
         x=data.x[old], edge_index=new[data.edge_index], x_var=_variance(case)[old]
     )
-    _same_answer(renamed.answer(), pred, old)
+    assert_same_answer(renamed.answer(), pred, old)
     return True
 
 
@@ -142,10 +152,10 @@ def follows_units(case: Case, pred: Prediction) -> bool:
     scaled = case.but(model=_InUnits(case.model, units)).answer()
     if scaled.method != pred.method:
         return False
-    floor = 1e-5 * pred.total + (_rounding(pred) if _sampled(pred) else 0)
-    floor, found = floor * units.square() + _tiny(pred), _variances(scaled)
-    for name, values in _variances(pred).items():
-        _alike(found[name], values * units.square(), name, 1e-3, floor)
+    floor = 1e-5 * pred.total + (rounding(pred) if is_sampled(pred) else 0)
+    floor, found = floor * units.square() + tiny(pred), variances(scaled)
+    for name, values in variances(pred).items():
+        assert_alike(found[name], values * units.square(), name, 1e-3, floor)
     return True
 
 
@@ -155,7 +165,7 @@ def rests_without_noise(case: Case, _: Prediction) -> bool:
     pred, own = certain.answer(), _own_answer(case)
     size = float(own.abs().max()) + 1e-3
     assert float(pred.total.max()) <= 1e-12 * size**2, f"variance {pred.total.max()} of nothing"
-    _alike(pred.mean, own, "mean", relative=0, floor=_digits(own) * size)
+    assert_alike(pred.mean, own, "mean", relative=0, floor=digits(own) * size)
     return True
 
 
@@ -168,7 +178,7 @@ def rests_near_no_noise(case: Case, _: Prediction) -> bool:
     size = float(own.abs().max()) + 1e-3
     finite(case, pred)
     assert float(pred.total.max()) <= 1e-6 * size**2, f"variance {pred.total.max()} of 1e-20"
-    _alike(pred.mean, own, "mean", relative=0, floor=1e-3 * size)
+    assert_alike(pred.mean, own, "mean", relative=0, floor=1e-3 * size)
     return True
 
 
@@ -183,9 +193,9 @@ def agrees_with_draws_of_features(case: Case, _: Prediction) -> bool:
     true, mean = drawn.var(0), drawn.mean(0)
     seen = true > (100 * torch.finfo(true.dtype).eps * mean.abs().amax(0)).square()
     if is_approximate(case.model):  # which is refined by sampling only where it is far off
-        _within_factor(pred.total[seen].sum(), true[seen].sum(), "variance due to features")
+        assert_within_factor(pred.total[seen].sum(), true[seen].sum(), "variance due to features")
     else:
-        _within_factor(pred.total[seen], true[seen], "variance due to features")
+        assert_within_factor(pred.total[seen], true[seen], "variance due to features")
     return True
 
 
@@ -207,7 +217,7 @@ def agrees_with_draws_of_all(case: Case, _: Prediction) -> bool:
     drawn = _drawn(case, var=var, coins=uncertain, masks=True, draws=2 * DRAWS, raw=True)
     true = drawn.var(0).sum()
     if true > 1e-6 * drawn.mean(0).square().sum():
-        _within_factor(pred.logits.var.sum(), true, "variance of all logits")
+        assert_within_factor(pred.logits.var.sum(), true, "variance of all logits")
     return True
 
 
@@ -242,27 +252,11 @@ class _InUnits(nn.Module):
         return self.model(*inputs) * self.units
 
 
-def _figures(pred: Prediction) -> dict[str, Tensor]:
-    return {"mean": pred.mean, **_variances(pred), "logits.mean": pred.logits.mean}
-
-
-def _variances(pred: Prediction) -> dict[str, Tensor]:
-    return {"logits.var": pred.logits.var, **_shares(pred)}
-
-
-def _shares(pred: Prediction) -> dict[str, Tensor]:
-    return {"total": pred.total, **pred.by_source}
-
-
-def _sampled(pred: Prediction) -> bool:
-    return pred.method.startswith("sampled")
-
-
 def _draws(case: Case, pred: Prediction) -> bool:
     """Whether anything was drawn for an answer."""
     masks = case.options["samples"] > 0 and (dropout_of(case.model) or case.options.get("dropout"))
     by_masks = pred.method.startswith("diagonal") or case.options.get("weights") == "sampled"
-    return _sampled(pred) or bool(masks and by_masks)
+    return is_sampled(pred) or bool(masks and by_masks)
 
 
 def _answers_truly(case: Case) -> bool:
@@ -273,10 +267,8 @@ def _answers_truly(case: Case) -> bool:
 
 
 def _variance(case: Case) -> Tensor:  # -> [nodes, features]
-    var = case.data.get("x_var")
-    return (
-        torch.as_tensor(0.0 if var is None else var).to(case.data.x).expand_as(case.data.x).clone()
-    )
+    x, var = case.data.x, case.data.get("x_var")
+    return torch.as_tensor(0.0 if var is None else var).to(x).expand_as(x).clone()
 
 
 def _features_alone(case: Case, var: Tensor, samples: int = 8) -> Case:
@@ -301,49 +293,3 @@ def _drawn(case: Case, *, raw: bool = False, **what: Any) -> Tensor:  # [draws, 
         return out
     ending = getattr(case.model, "ending", "")
     return {"softmax": out, "log_softmax": out.exp()}.get(ending, out.softmax(-1))
-
-
-def _digits(values: Tensor) -> float:
-    """Relative rounding error that a deep sum may have."""
-    return 1e3 * float(torch.finfo(values.dtype).eps)
-
-
-def _rounding(pred: Prediction) -> Tensor:  # -> [outputs]
-    """Variance that rounding the answers of draws looks like."""
-    return (_digits(pred.mean) * pred.logits.mean.abs().amax(0)).square() / 100 + _tiny(pred)
-
-
-def _tiny(pred: Prediction) -> float:
-    """Below this numbers lose their digits."""
-    return 1e3 * float(torch.finfo(pred.mean.dtype).tiny)
-
-
-def _integration(pred: Prediction) -> Tensor:  # -> [nodes, 1]
-    """What an integral over few points of a softmax may be off, with logits that vary much."""
-    if pred.task == "regression" or _sampled(pred):
-        return torch.zeros_like(pred.mean[:, :1])
-    return 2e-2 * (pred.logits.var.amax(-1, keepdim=True) / 100).clamp_max(1)
-
-
-def _same_answer(one: Prediction, two: Prediction, rows: Tensor | None = None) -> None:
-    """Two predictions agree, the second restricted to some rows."""
-    assert one.method.split(":")[0] == two.method.split(":")[0], f"{one.method} for {two.method}"
-    index = slice(None) if rows is None else rows.to(two.mean.device)
-    size = float(two.mean.abs().max()) + 1e-6
-    off = _integration(two)[index]
-    _alike(one.mean, two.mean[index], "mean", 1e-3, _digits(two.mean) * size + off)
-    _alike(one.logits.var, two.logits.var[index], "logits.var", 1e-3, _rounding(two))
-    floor = off + _rounding(two) + 1e-5 * two.total[index]  # a part is what is left of a whole
-    for name, values in _shares(two).items():
-        _alike(_shares(one)[name], values[index], name, 1e-3, floor)
-
-
-def _alike(one: Tensor, two: Tensor, what: str, relative: float, floor: Tensor | float) -> None:
-    assert one.shape == two.shape, f"{what} has shape {tuple(one.shape)}, not {tuple(two.shape)}"
-    off = (one - two).abs() > relative * two.abs() + floor
-    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {two[off][:4].tolist()}"
-
-
-def _within_factor(one: Tensor, true: Tensor, what: str) -> None:
-    off = (one > FACTOR * true) | (one < true / FACTOR)
-    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {true[off][:4].tolist()}"

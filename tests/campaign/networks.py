@@ -40,7 +40,8 @@ DROPOUTS = (0.0, 0.0, 0.5, 0.1, 0.9)
 
 def _gin(entering: int, leaving: int) -> nn.Module:
     first = nn.Linear(entering, leaving)
-    return gnn.GINConv(nn.Sequential(first, nn.ReLU(), nn.Linear(leaving, leaving)))
+    layer: nn.Module = gnn.GINConv(nn.Sequential(first, nn.ReLU(), nn.Linear(leaving, leaving)))
+    return layer
 
 
 class _ThenPropagated(nn.Module):
@@ -50,7 +51,7 @@ class _ThenPropagated(nn.Module):
         super().__init__()
         self.map, self.propagate = nn.Linear(entering, leaving), gnn.APPNP(K=2, alpha=0.2)
 
-    def forward(self, x: Tensor, links: Tensor) -> Tensor:
+    def forward(self, x: Tensor, links: Tensor) -> Any:
         return self.propagate(self.map(x), links)
 
 
@@ -61,7 +62,7 @@ class _Dense(nn.Module):
         super().__init__()
         self.map = nn.Linear(entering, leaving)
 
-    def forward(self, x: Tensor, links: Tensor) -> Tensor:
+    def forward(self, x: Tensor, links: Tensor) -> Any:
         return self.map(x)
 
 
@@ -128,7 +129,9 @@ def network(choose: Choices, features: int) -> nn.Module:
     kind = choose.one_of(("by hand", "by hand", "by hand", "ready-made"))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(choose.integer(0, 10_000))
-        model = by_hand(choose, features) if kind == "by hand" else ready_made(choose, features)
+        model: nn.Module = (
+            by_hand(choose, features) if kind == "by hand" else ready_made(choose, features)
+        )
         _as_if_trained(model)
     return model.train(choose.happens(20))
 
@@ -164,7 +167,7 @@ def by_hand(choose: Choices, features: int) -> nn.Module:
     )  # fmt: skip
 
 
-def ready_made(choose: Choices, features: int) -> nn.Module:
+def ready_made(choose: Choices, features: int) -> Any:
     """torch_geometric's own networks, with their options."""
     kind = choose.one_of((gnn.GraphSAGE, gnn.GCN, gnn.GIN, gnn.MLP))
     activation = ACTIVATIONS[choose.one_of(list(ACTIVATIONS))]()

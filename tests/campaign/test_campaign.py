@@ -8,7 +8,7 @@ from campaign.choices import Choices
 from campaign.laws import ALWAYS, SOMETIMES
 from campaign.trial import MOST_REFUSED, Verdict, judged
 
-CASES = 150
+CASES = 300
 #: Every law is looked at so often at least; the rarest needs coins or masks in a true method.
 FEWEST = 3
 

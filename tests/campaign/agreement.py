@@ -1,0 +1,89 @@
+"""When two answers are the same: what rounding, integration and few draws may do to them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+import varigraph as vg
+from varigraph import Prediction
+
+#: Brute force of some hundred draws, and approximations, may be off by so much.
+FACTOR = 3
+
+
+def figures(pred: Prediction) -> dict[str, Tensor]:
+    """All numbers of an answer."""
+    return {"mean": pred.mean, **variances(pred), "logits.mean": pred.logits.mean}
+
+
+def variances(pred: Prediction) -> dict[str, Tensor]:
+    """All variances of an answer."""
+    return {"logits.var": pred.logits.var, **_shares(pred)}
+
+
+def _shares(pred: Prediction) -> dict[str, Tensor]:
+    return {"total": pred.total, **pred.by_source}
+
+
+def is_sampled(pred: Prediction) -> bool:
+    """Whether an answer was drawn as a whole."""
+    return pred.method.startswith("sampled")
+
+
+def digits(values: Tensor) -> float:
+    """Relative rounding error that a deep sum may have."""
+    return 1e3 * float(torch.finfo(values.dtype).eps)
+
+
+def rounding(pred: Prediction) -> Tensor:  # -> [outputs]
+    """Variance that rounding the answers of draws looks like."""
+    return (digits(pred.mean) * pred.logits.mean.abs().amax(0)).square() / 100 + tiny(pred)
+
+
+def tiny(pred: Prediction) -> float:
+    """Below this numbers lose their digits."""
+    return 1e3 * float(torch.finfo(pred.mean.dtype).tiny)
+
+
+def _integration(pred: Prediction) -> tuple[float, Tensor | float]:  # relative, [nodes, 1]
+    """What an integral of a softmax may be off: its few points follow from all that is asked."""
+    if pred.task == "regression" or is_sampled(pred):
+        return 1e-3, 0.0
+    return 2e-2, 2e-2 * (pred.logits.var.amax(-1, keepdim=True) / 100).clamp_max(1)
+
+
+def assert_same_answer(one: Prediction, two: Prediction, rows: Tensor | None = None) -> None:
+    """Two predictions agree, the second restricted to some rows."""
+    assert one.method.split(":")[0] == two.method.split(":")[0], f"{one.method} for {two.method}"
+    two = two if rows is None else _rows(two, rows.to(two.mean.device))
+    relative, off = _integration(two)
+    size = float(two.mean.abs().max()) + 1e-6
+    assert_alike(one.mean, two.mean, "mean", 1e-3, digits(two.mean) * size + off)
+    assert_alike(one.logits.var, two.logits.var, "logits.var", 1e-3, rounding(two))
+    floor = off + rounding(two) + 1e-5 * two.total  # a part is what is left of a whole
+    for name, values in _shares(two).items():
+        assert_alike(_shares(one)[name], values, name, relative, floor)
+
+
+def _rows(pred: Prediction, rows: Tensor) -> Prediction:
+    parts = {name: part[rows] for name, part in pred.by_source.items()}
+    logits = vg.Gaussian(pred.logits.mean[rows], pred.logits.var[rows])
+    return replace(pred, mean=pred.mean[rows], by_source=parts, logits=logits)
+
+
+def assert_alike(
+    one: Tensor, two: Tensor, what: str, relative: float, floor: Tensor | float
+) -> None:
+    """Two tensors agree, number by number."""
+    assert one.shape == two.shape, f"{what} has shape {tuple(one.shape)}, not {tuple(two.shape)}"
+    off = (one - two).abs() > relative * two.abs() + floor
+    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {two[off][:4].tolist()}"
+
+
+def assert_within_factor(one: Tensor, true: Tensor, what: str) -> None:
+    """One tensor is near another, number by number."""
+    off = (one > FACTOR * true) | (one < true / FACTOR)
+    assert not bool(off.any()), f"{what} is {one[off][:4].tolist()} for {true[off][:4].tolist()}"
