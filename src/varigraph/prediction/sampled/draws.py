@@ -39,7 +39,7 @@ def normals(shape: tuple[int, ...], sample: int, *, seed: int) -> Tensor:
         >>> torch.equal(normals((3, 2), 5, seed=1), normals((3, 2), 5, seed=1))
         True
     """
-    drawn = torch.empty(math.prod(shape))
+    drawn = torch.empty(math.prod(shape), dtype=torch.float32)
     stream, table = _stream(FEATURES, sample, seed), _quantiles()
     for block in drawn.split(AT_ONCE):
         bits = stream.random_raw(-(-len(block) // PER_WORD)).view(np.uint16)[: len(block)]
