@@ -43,7 +43,7 @@ def test_mistakes_are_explained_without_a_traceback(mistake, folder):
     where = [] if mistake == ["coral"] else ["--run", str(folder)]
     result = CliRunner().invoke(app, ["audit", *mistake, *where])
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: ")
+    assert "\nerror: " in f"\n{result.stderr}"  # after what the run had to say
     assert "remedy: " in result.stderr
 
 

@@ -103,9 +103,12 @@ def test_memory_that_is_too_small_is_told(networks, graph_file):
     [
         (["nowhere.py:Net"], "there is no file nowhere.py"),
         (["{networks}:Net", "coral"], "coral is no file"),
-        (["{networks}:Net", "{graph}", "--arguments", '{"features": 3}'], "cannot be run on"),
+        (
+            ["{networks}:Net", "{graph}", "--arguments", '{"features": 3}'],
+            "takes 3 features, graph.x has 5",
+        ),
         (["{networks}:value", "{graph}"], "not one value per class"),
-        (["{networks}:Net", "{graph}", "--task", "guess"], "task='guess' is unknown"),
+        (["{networks}:Net", "{graph}", "--task", "guess"], "--task 'guess' is unknown"),
     ],
 )
 def test_mistakes_are_explained(networks, graph_file, change, culprit):

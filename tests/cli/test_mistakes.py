@@ -7,9 +7,10 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from cli.test_app import LEAVES
+from cli.test_app import COMMANDS, LEAVES
 from varigraph import __main__
 from varigraph.cli import app
+from varigraph.cli.mistakes import SAME, as_options
 
 #: A mistake for each verb that is found before any work.
 MISTAKES = {
@@ -104,3 +105,22 @@ def test_signs_that_the_terminal_lacks_are_spelt_out(monkeypatch):
     __main__.spell_out()
     print("–", flush=True)
     assert screen.getvalue() == b"\\u2013\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("seed=-1 is negative", "--seed -1 is negative"),
+        ('give method="sampled"', 'give --method "sampled"'),
+        ("GCN(16, dropout=0.5)", "GCN(16, dropout=0.5)"),
+        ("GCN(dropout=0.5)", "GCN(dropout=0.5)"),
+        ("reseed=1", "reseed=1"),
+    ],
+)
+def test_options_are_named_as_they_are_typed(text, shown):
+    assert as_options(text) == shown
+
+
+def test_names_of_options_are_those_of_the_verbs():
+    typed = {name for path in LEAVES for each in COMMANDS[path].params for name in each.opts}
+    assert {f"--{name}" for name in SAME.split()} <= typed
