@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from importlib.metadata import Distribution, distribution
 
 from packaging.requirements import Requirement
@@ -50,7 +49,7 @@ CLASSIFIERS = {
     "Python Software Foundation License": "PSF-2.0",
 }
 OTHER_WORDS = {"Apache 2.0": "Apache-2.0"}
-UNKNOWN = "not said"
+APPROVED, UNKNOWN = "License :: OSI Approved :: ", "not said"
 
 
 def dependencies(name: str, extras: frozenset[str], found: dict[str, Distribution]) -> None:
@@ -82,24 +81,20 @@ def licence(package: Distribution) -> str:
     Args:
         package: an installed one.
     """
-    said = package.metadata
-    classifiers = [
-        CLASSIFIERS.get(name, name)
-        for name in (line.split(" :: ")[-1] for line in _licence_classifiers(package))
-    ]
-    field = (said.get("License") or "").strip()
-    short = field if "\n" not in field else ""  # some have the whole text here
+    lines = _fields(package, "Classifier")
+    approved = [line.split(" :: ")[-1] for line in lines if line.startswith(APPROVED)]
+    short = [OTHER_WORDS.get(text, text) for text in _fields(package, "License")]
     return (
-        said.get("License-Expression")
-        or " AND ".join(classifiers)  # which of several holds is not said: all must be allowed
-        or OTHER_WORDS.get(short, short)
+        "".join(_fields(package, "License-Expression"))
+        # Which of several holds is not said: all must be allowed.
+        or " AND ".join(CLASSIFIERS.get(name, name) for name in approved)
+        or "".join(text for text in short if "\n" not in text)  # some have the whole text here
         or UNKNOWN
     )
 
 
-def _licence_classifiers(package: Distribution) -> Iterator[str]:
-    lines = package.metadata.get_all("Classifier") or []
-    return (line for line in lines if line.startswith("License :: OSI Approved :: "))
+def _fields(package: Distribution, name: str) -> list[str]:
+    return package.metadata.get_all(name) or []
 
 
 def allowed(name: str, expression: str) -> bool:
@@ -119,7 +114,7 @@ def allowed(name: str, expression: str) -> bool:
 
 def licences() -> dict[str, str]:
     """The licence of each package that we need with all our extras, by name."""
-    extras = distribution(OURS).metadata.get_all("Provides-Extra") or []
+    extras = _fields(distribution(OURS), "Provides-Extra")
     found: dict[str, Distribution] = {}
     dependencies(OURS, frozenset(extras), found)
     named = {key.split("[")[0]: package for key, package in found.items()}
