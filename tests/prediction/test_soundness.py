@@ -8,6 +8,8 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.moments.sparse import without_notices
+from varigraph.prediction.first_order import shares
 
 CLOSED = ["first-order", "covariance", "diagonal"]
 METHODS = ["auto", *CLOSED, "sampled"]
@@ -103,15 +105,6 @@ def test_the_largest_message_of_indices_of_any_width():
 # ---- small variances beside large ones ----
 
 
-def lone_nodes(*variances: float) -> Data:
-    """Nodes without links, each with a variance of its own."""
-    nodes, generator = len(variances), torch.Generator().manual_seed(0)
-    x = torch.randn(nodes, 3, generator=generator, dtype=torch.float64)
-    graph = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long))
-    graph.x_var = torch.tensor(variances, dtype=torch.float64)[:, None]
-    return graph
-
-
 class Wide(nn.Module):
     """A network with more hidden units than features, whose outputs can be put in other units."""
 
@@ -125,19 +118,29 @@ class Wide(nn.Module):
         return self.body(x, edge_index) * self.units
 
 
-@pytest.mark.parametrize("act", ["relu", "tanh"])
-def test_a_quiet_node_keeps_its_variance_beside_a_loud_one(act):
-    graph, model = lone_nodes(1e4, 1e-4, 1.0, 1e-8), Wide(2, act).eval()
-    options = {"method": "first-order", "task": "regression", "samples": 0}
-    whole = vg.predict(model, graph, **options).total
-    for node in range(4):
-        alone = vg.predict(model, graph, nodes=[node], **options).total
-        torch.testing.assert_close(whole[node], alone[0], rtol=1e-2, atol=0)
+def test_a_quiet_node_keeps_its_variance_beside_a_loud_one(monkeypatch):
+    """Each node moves a hidden unit of its own, and the answer follows one of them far more."""
+
+    class Gated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = nn.Linear(2, 1, bias=False)
+            self.last.weight.data = torch.tensor([[10.0, 0.1]])
+
+        def forward(self, x, edge_index):
+            return self.last(torch.relu(x))
+
+    monkeypatch.setattr(shares, "SAMPLE", 1)  # fewer than there are nodes: a short cut is taken
+    x = torch.tensor([[50.0, -50.0], [-50.0, 50.0]])
+    graph = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long), x_var=1.0)
+    pred = vg.predict(Gated(), graph, method="first-order", task="regression", samples=0)
+    torch.testing.assert_close(pred.total, torch.tensor([[100.0], [0.01]]), rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("method", ["first-order", "covariance", "diagonal", "sampled"])
 @pytest.mark.parametrize("act", ["relu", "tanh"])
-def test_an_output_in_other_units_has_its_variance_in_these_units(act, method):
+def test_an_output_in_other_units_has_its_variance_in_these_units(act, method, monkeypatch):
+    monkeypatch.setattr(shares, "SAMPLE", 3)
     graph, model = path().clone(), Wide(3, act).eval()
     graph.x, graph.x_var = graph.x.double(), torch.full((6, 1), 0.05).double()
     options = {"method": method, "task": "regression", "sources": ["features"]}
@@ -150,8 +153,6 @@ def test_an_output_in_other_units_has_its_variance_in_these_units(act, method):
 
 def test_no_output_of_any_node_loses_more_than_a_little(monkeypatch):
     """A sample of one node decides the rank; all the others are served all the same."""
-    from varigraph.prediction.first_order import shares
-
     monkeypatch.setattr(shares, "SAMPLE", 1)
     generator = torch.Generator().manual_seed(1)
     graph = Data(
@@ -307,3 +308,43 @@ def test_parts_of_a_regression_add_up_to_its_variance():
         pred = vg.predict(model, graph, method=method, task="regression", samples=0)
         torch.testing.assert_close(pred.total, pred.logits.var)
         assert all(float(part.min()) >= 0 for part in pred.by_source.values())
+
+
+@pytest.mark.parametrize("normalised", ["gcn", "sgc", "appnp"])
+def test_a_loop_in_a_sparse_matrix_is_what_it_is_to_the_layer(normalised):
+    from torch_geometric.nn import APPNP, GCNConv, SGConv
+
+    torch.manual_seed(0)
+    layer = {"gcn": GCNConv(3, 2), "sgc": SGConv(3, 2, K=2), "appnp": APPNP(2, 0.1)}[normalised]
+    dense = torch.tensor([[0.0, 4.0, 0.0], [4.0, 0.0, 1.0], [0.0, 1.0, 2.0]])  # node 2 has a loop
+    with without_notices():
+        graph = Data(x=torch.randn(3, 3), adj_t=dense.to_sparse_csr(), x_var=1e-12)
+        own = layer(graph.x, graph.adj_t).detach()
+    pred = vg.predict(layer, graph, task="regression", method="first-order", samples=0)
+    torch.testing.assert_close(pred.mean, own)
+
+
+def test_outputs_that_follow_from_each_other_are_no_less_exact_in_single_precision():
+    """One noisy feature: all logits move together, and rounding is all that is beside that."""
+    from torch_geometric.nn import GIN
+
+    torch.manual_seed(0)
+    model, graph = GIN(2, 5, 3, 5).eval(), path(5)
+    graph.x, graph.x_var = graph.x[:, :2], torch.tensor([0.0, 100.0])
+    options = {"method": "first-order", "samples": 0}
+    single = vg.predict(model, graph, **options)
+    graph.x, graph.x_var = graph.x.double(), graph.x_var.double()
+    double = vg.predict(model.double(), graph, **options)
+    torch.testing.assert_close(single.logits.var.double(), double.logits.var, rtol=2e-2, atol=0)
+    torch.testing.assert_close(single.mean.double(), double.mean, rtol=0, atol=2e-3)
+
+
+def test_parts_of_a_node_do_not_depend_on_the_others_asked_for():
+    torch.manual_seed(0)
+    model, graph = GCN(3, 4, 2, 2, dropout=0.3).eval(), path(4)
+    graph.edge_index = torch.tensor([[1, 2, 3], [0, 0, 0]])
+    graph.x_var, graph.edge_prob = 4.0, torch.tensor([1.0, 0.3, 1.0])
+    whole = vg.predict(model, graph, method="covariance")
+    alone = vg.predict(model, graph, method="covariance", nodes=[3])  # to which no coin leads
+    for part, variance in whole.by_source.items():
+        torch.testing.assert_close(alone.by_source[part], variance[[3]])

@@ -15,6 +15,9 @@ INSTALLED = find_spec("triton") is not None
 
 
 def fused(*tensors: Tensor) -> bool:
-    """Whether kernels take these tensors: single precision, on a GPU, nothing to be learned."""
-    fitting = all(x.is_cuda and x.dtype == torch.float32 for x in tensors)
+    """Whether kernels take these tensors: single precision, on a GPU, nothing to be learned.
+
+    Nor do they take tensors without numbers, for which there is nothing to launch.
+    """
+    fitting = all(x.is_cuda and x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
     return INSTALLED and fitting and not torch.is_grad_enabled()

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import is_torch_sparse_tensor
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
@@ -23,6 +24,7 @@ from varigraph.moments.neighbours import Neighbours, as_edge_index, neighbours_o
 from varigraph.moments.normalisation import normalize
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
+from varigraph.moments.sparse import without_notices
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 AGGREGATIONS = (
@@ -200,9 +202,16 @@ def _normalised(
     improved, normalize = getattr(layer, "improved", False), getattr(layer, "normalize", True)
 
     def build() -> Neighbours:
-        index, weight = as_edge_index(edge_index, edge_weight, layer.flow)
+        index, weight = edge_index, edge_weight
+        sparse = isinstance(index, Tensor) and is_torch_sparse_tensor(index)
+        if not (sparse and normalize):  # which the layer would give another loop than others get
+            index, weight = as_edge_index(index, weight, layer.flow)
         if normalize:
-            index, weight = gcn_norm(index, weight, len(x), improved, loops, layer.flow, x.dtype)
+            with without_notices():
+                index, weight = gcn_norm(
+                    index, weight, len(x), improved, loops, layer.flow, x.dtype
+                )
+        index, weight = as_edge_index(index, weight, layer.flow)
         return neighbours_of(
             index,
             weight,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,10 +18,18 @@ if TYPE_CHECKING:
     from varigraph.kernels.neighbour_sums import Rows
 
 
-def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A tensor in compressed rows, without torch's notice that these are in beta."""
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Within it, torch does not say that its sparse tensors are in beta and unchecked."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
+        yield
+
+
+def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A tensor in compressed rows."""
+    with without_notices():
         return torch.sparse_csr_tensor(start, columns, values, shape, check_invariants=False)
 
 

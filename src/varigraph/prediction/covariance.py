@@ -42,10 +42,12 @@ def covariance(question: Question) -> Prediction:
         whole, mean, approximate = _blocks(question)
         alone = {source: _alone(question, source, whole) for source in get_args(Source)}
     rest = whole - sum(alone.values())
-    logits = with_sampled_masks(CorrelatedLogits(mean, {**alone, "interactions": rest}), question)
-    nodes, classes = mean.shape
+    logits = CorrelatedLogits(mean, {**alone, "interactions": rest})
+    active = active_parts(logits)  # of all nodes: the answer is the same whichever are asked for
+    asked = check_nodes(question.nodes, len(mean))
+    logits = with_sampled_masks(logits if asked is None else logits.rows(asked), question)
+    nodes, classes = logits.mean.shape
     blocks = (logits.rows(rows) for rows in row_slices(nodes, 16 * classes**2))
-    active = active_parts(logits)
     return answer_by_blocks(
         blocks, nodes, question, active=active, method="covariance", approximate=approximate
     )
@@ -60,15 +62,11 @@ def _alone(question: Question, source: Source, whole: Tensor) -> Tensor:
 
 
 def _blocks(question: Question) -> tuple[Tensor, Tensor, tuple[str, ...]]:
-    """Covariance and mean of the logits of the nodes asked for; rules that are approximate."""
+    """Covariance and mean of the logits of all nodes; rules that are approximate."""
     network = linearised(question, exact=False)
-    rows = check_nodes(question.nodes, len(network.output))
     blocks = NodeBlocks(network.tape, network.output, question.x)
     _refuse_too_large(question, network, blocks)
-    found, mean = blocks.covariance, network.output.mean
-    if rows is not None:
-        found, mean = found[rows], mean[rows]
-    return found, mean, network.approximate
+    return blocks.covariance, network.output.mean, network.approximate
 
 
 def _refuse_too_large(question: Question, network: Linearised, blocks: NodeBlocks) -> None:

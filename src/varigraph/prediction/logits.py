@@ -35,9 +35,8 @@ class Bent:
     @classmethod
     def of(cls, straight: Tensor, bend: Tensor) -> Bent:
         """From the covariance :math:`L L'` and K, ``[nodes, classes, classes, classes]``."""
-        root = root_of(straight)[:, None]
-        half = torch.linalg.solve_triangular(root, bend, upper=False)
-        whole = torch.linalg.solve_triangular(root, half.mT, upper=False)
+        whitening = _whitening(straight)[:, None]
+        whole = whitening @ bend @ whitening.mT
         b, c = class_pairs(whole)
         white = whole[:, :, b, c]
         weight = 1 - (b == c).to(white) / 2  # two different classes stand for both of their orders
@@ -66,25 +65,46 @@ def class_pairs(matrix: Tensor) -> Tensor:  # [..., classes, classes] -> [2, pai
     return torch.triu_indices(classes, classes, device=matrix.device)
 
 
-def root_of(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
+def _whitening(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
+    r"""W with :math:`W \Sigma W' = 1` where the logits move, and nearly 0 where they do not.
+
+    With the root L of :math:`\Sigma + \delta` it is :math:`(1 - \delta L^{-1} L^{-1\prime})
+    L^{-1}`: a direction of variance :math:`\lambda` is multiplied by :math:`\lambda / (\lambda +
+    \delta)^{3/2}`. By :math:`L^{-1}` alone, logits that follow from each other would have their
+    rounding blown up.
+    """
+    ridge = torch.finfo(covariance.dtype).eps ** 0.7  # far above rounding, and below what counts
+    root = root_of(covariance, ridge)
+    eye = torch.eye(root.shape[-1], dtype=root.dtype, device=root.device)
+    inverse: Tensor = torch.linalg.solve_triangular(root, eye, upper=False)
+    in_units = inverse * _sizes(covariance).mT
+    return inverse - ridge * in_units @ (in_units.mT @ inverse)
+
+
+def root_of(covariance: Tensor, ridge: float = RIDGE) -> Tensor:  # [nodes, classes, classes]
     """The lower root of each covariance, also where that is singular or slightly indefinite.
 
     Unlike eigenvectors it is unique and steady, so that the points of an integral fall on the same
-    places whatever the machine.
+    places whatever the machine. The ridge, in units of each class's own variance, makes it so.
     """
-    size = covariance.diagonal(dim1=1, dim2=2).abs().clamp_min(torch.finfo(covariance.dtype).tiny)
-    size = size.sqrt()[..., None]  # all in units of its own: a class that hardly moves counts too
+    size = _sizes(covariance)  # all in units of its own: a class that hardly moves counts too
     units = covariance / size / size.mT
-    ridge = RIDGE * torch.eye(covariance.shape[-1], dtype=units.dtype, device=units.device)
+    eye = torch.eye(units.shape[-1], dtype=units.dtype, device=units.device)
     root: Tensor
-    root, failed = torch.linalg.cholesky_ex(units + ridge)
+    root, failed = torch.linalg.cholesky_ex(units + ridge * eye)
     bad = failed > 0
     if bool(bad.any()):
         energy, vectors = torch.linalg.eigh(units[bad])
-        turned = (energy.clamp_min(0) + RIDGE).sqrt()[..., None] * vectors.mT
+        turned = (energy.clamp_min(0) + ridge).sqrt()[..., None] * vectors.mT
         upper = torch.linalg.qr(turned).R  # turned' turned = upper' upper, and no step can fail
         root[bad] = (upper * upper.diagonal(dim1=1, dim2=2).sign()[..., None]).mT
     return size * root
+
+
+def _sizes(covariance: Tensor) -> Tensor:  # [nodes, classes, classes] -> [nodes, classes, 1]
+    """Standard deviations; a little more than nothing where there is none."""
+    var = covariance.diagonal(dim1=1, dim2=2).abs()
+    return var.clamp_min(torch.finfo(var.dtype).tiny).sqrt()[..., None]
 
 
 @dataclass(frozen=True, eq=False)

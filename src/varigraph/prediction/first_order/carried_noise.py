@@ -102,7 +102,7 @@ def _by_features(tape: Tape, value: Gaussian, budget: Budget) -> Tensor:  # [nod
         blocks = budget.blocks(every, cost)
         return (walk_back(tape, value, block, until=set()) for block in blocks)
 
-    root = NoiseRoot.of(responses())
+    root = NoiseRoot.of(responses(), nodes=len(value))
     size, first = value.mean.shape[1], 0
     found = value.mean.new_empty(len(value), size, size)
     for some in responses():  # anew: together they would take more than a block

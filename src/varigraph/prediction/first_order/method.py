@@ -139,7 +139,13 @@ class _Network:
             return None
         some = sample_of(self.rows)
         blocks = self.budget.blocks(some, self.costs.walking[0][some.cpu()])
-        return NoiseRoot.of(self.responses(block, set()) for block in blocks)
+        samples = (self.responses(block, set()) for block in blocks)
+        return NoiseRoot.of(samples, nodes=len(self.whole.output))
+
+    @cached_property
+    def whole_root(self) -> NoiseRoot | None:
+        """The same with nothing left out."""
+        return None if self.root is None else replace(self.root, whole=True)
 
     @cached_property
     def rest(self) -> list[Tensor]:
@@ -230,11 +236,11 @@ class _Network:
     def _block(self, rows: Tensor) -> CorrelatedLogits:
         """Some nodes; those that the root of the noise does not serve are done with all of it."""
         block, poor = self._with_root(rows, self.root)
-        if self.root is not None and bool(poor.any()):
-            index, whole = poor.nonzero().ravel(), replace(self.root, whole=True)
-            for some in self._rows_at_once(rows[index], whole):
+        if bool(poor.any()):
+            index = poor.nonzero().ravel()
+            for some in self._rows_at_once(rows[index], self.whole_root):
                 place, index = index[: len(some)], index[len(some) :]
-                block.put(place, self._with_root(some, whole)[0])
+                block.put(place, self._with_root(some, self.whole_root)[0])
         return block
 
     def _with_root(

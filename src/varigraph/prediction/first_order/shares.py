@@ -20,7 +20,7 @@ SAMPLE = 128
 #: Share of an output's variance that the low-rank root may leave out, on average over the sample.
 LEFT_OUT = 1e-3
 #: The same for every single output of every node: one that loses more gets the whole root.
-LEFT_OUT_ANYWHERE = 5e-3
+LEFT_OUT_ANYWHERE = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +43,18 @@ class NoiseRoot:
     whole: bool = False
 
     @classmethod
-    def of(cls, samples: Iterable[Responses]) -> NoiseRoot:
-        """The root for a network, from the responses of some of its nodes."""
+    def of(cls, samples: Iterable[Responses], nodes: int) -> NoiseRoot:
+        """The root for a network on so many nodes, from the responses of some of them.
+
+        Small graphs need no short cut, and so the answer for some of their nodes is that for all.
+        """
         leaves: dict[int, Affine] = {}
         gains: dict[tuple[int, Path], Tensor] = {}
         for sample in samples:
             leaves.update((id(leaf), leaf) for leaf, _ in sample.boundary)
             for key, gain in _gains_of(sample).items():
                 gains[key] = gains[key] + gain if key in gains else gain
-        return cls(tuple(leaves.values()), gains)
+        return cls(tuple(leaves.values()), gains, whole=nodes <= SAMPLE)
 
     @classmethod
     def all_of(cls, responses: Responses) -> NoiseRoot:
@@ -66,8 +69,9 @@ class NoiseRoot:
 
     @cached_property
     def rest(self) -> dict[tuple[int, Path], Tensor]:  # [features, features] each
-        """Covariance that the columns which are left out would have given each value and path."""
-        return {key: left @ left.T for key, left in self._by_part(self._columns[1]).items()}
+        """Roots of the covariance that the columns left out would have given each of them."""
+        left_out = self._by_part(self._columns[1])
+        return {key: _upright(left @ left.T) for key, left in left_out.items()}
 
     def _by_part(self, columns: Tensor) -> dict[tuple[int, Path], Tensor]:
         sizes = [len(term) for term in self._maps.values()]
@@ -101,6 +105,11 @@ class NoiseRoot:
         return self.leaves[0].noise
 
     @property
+    def leaves_nothing_out(self) -> bool:
+        """Whether all columns were kept."""
+        return self._columns[1].shape[1] == 0
+
+    @property
     def rank(self) -> int:
         """Number of columns that were kept."""
         return self._columns[0].shape[1]
@@ -113,7 +122,7 @@ def sample_of(rows: Tensor) -> Tensor:  # [nodes] -> [fewer]
 
 def _gains_of(responses: Responses) -> dict[tuple[int, Path], Tensor]:
     r""":math:`T' T` of every value and path, of outputs that are scaled to variance 1."""
-    seen = _variance_by_walk(responses, _covariances(responses))
+    seen = _variance_by_walk(responses, _roots(responses))
     scale = torch.where(seen > 0, seen, torch.inf).rsqrt()  # [rows, outputs]
     gains: dict[tuple[int, Path], Tensor] = {}
     for leaf, pairs in responses.boundary:
@@ -135,25 +144,25 @@ def _gain_of(values: Tensor, scale: Tensor) -> Tensor:  # [pairs, outputs, featu
     return total
 
 
-def _covariances(responses: Responses) -> dict[tuple[int, Path], Tensor]:
-    """Covariance of the features' noise in each value and path, ``[features, features]``."""
+def _roots(responses: Responses) -> dict[tuple[int, Path], Tensor]:
+    """Root of the features' noise in each value and path by itself, ``[features, features]``."""
+    leaves = {id(leaf): leaf for leaf, _ in responses.boundary}
     return {
-        (id(leaf), path): (term * leaf.noise.feature) @ term.T
-        for leaf, _ in responses.boundary
+        (key, path): _upright((term.double() * leaf.noise.feature) @ term.double().T)
+        for key, leaf in leaves.items()
         for path, term in leaf.maps.items()
     }
 
 
 def _variance_by_walk(
-    responses: Responses, covariances: Mapping[tuple[int, Path], Tensor]
+    responses: Responses, roots: Mapping[tuple[int, Path], Tensor]
 ) -> Tensor:  # [rows, outputs]
-    """Variance of the outputs from some noise in each value and path, walks taken by themselves."""
+    """Variance of the outputs from the noise of these roots, each walk taken by itself."""
     total = torch.zeros(())
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
             arriving = leaf.noise.overlap(path, path)[pairs.column, None]
-            covariance = covariances[id(leaf), path].to(pairs.values)
-            each = ((pairs.values @ covariance) * pairs.values).sum(-1)
+            each = (pairs.values @ roots[id(leaf), path].to(pairs.values)).square_().sum(-1)
             total = total + pairs.sum_rows(arriving * each)
     return total.clamp_min(0)
 
@@ -193,12 +202,12 @@ def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor: 
         root: the root that was used.
         found: variances that it gave, ``[rows, outputs]``.
     """
-    if root.whole or root.rank == len(root._columns[0]):
+    if root.leaves_nothing_out:
         return torch.zeros(len(found), dtype=torch.bool, device=found.device)
     lost = _variance_by_walk(responses, root.rest)
     # Walks that share their noise may add up or cancel: what is left out is set beside what was
     # found both with and without that.
-    kept = _variance_by_walk(responses, {key: r @ r.T for key, r in root.parts.items()})
+    kept = _variance_by_walk(responses, root.parts)
     return (lost > LEFT_OUT_ANYWHERE * torch.minimum(kept, found)).any(1)
 
 

@@ -17,6 +17,7 @@ from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import uncovered
 from varigraph.moments.registry import TRANSPARENT, Rule, rule_for_layer
 from varigraph.moments.shapes import MOVES, moves_alike
+from varigraph.prediction.auto import FEW_DRAWS
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.masked import NO_DROPOUT
 from varigraph.prediction.network_call import Forward, caller
@@ -181,7 +182,10 @@ def _verdict(
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=re.escape(NO_DROPOUT))
-            first_order(question)
+            answer = first_order(question)
     except (MissingRuleError, TooLargeError) as error:
         return "sampled", error.problem.splitlines()[0].rstrip(":")
+    if answer.approximate:
+        names = ", ".join(answer.approximate)
+        return "first-order", f"if {FEW_DRAWS} draws agree: the rule of {names} is approximate"
     return "first-order", "every layer has a rule"
