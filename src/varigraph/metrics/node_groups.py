@@ -157,12 +157,11 @@ def _degrees(groups: int) -> tuple[str, ...]:
 
 
 def _check_links(mean: Tensor, edge_index: Tensor) -> None:
-    form = (
-        mean.dim() == 2
-        and edge_index.dim() == 2
-        and edge_index.size(0) == 2
-        and edge_index.dtype == torch.int64
-    )
+    if mean.dim() != 2:
+        raise GraphError(
+            f"mean has shape {tuple(mean.shape)}", "pass class probabilities: [nodes, classes]"
+        )
+    form = edge_index.dim() == 2 and edge_index.size(0) == 2 and edge_index.dtype == torch.int64
     inside = form and bool(((edge_index >= 0) & (edge_index < len(mean))).all())
     if not inside:
         raise GraphError(
