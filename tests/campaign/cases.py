@@ -138,7 +138,7 @@ def _options(choose: Choices, model: nn.Module, data: Data) -> dict[str, Any]:
     options: dict[str, Any] = {"method": method, "task": task, "seed": choose.integer(0, 9)}
     options["task"] = "classification" if getattr(model, "ending", "") else task
     options["samples"] = choose.one_of((4, 20, 2) if method == "sampled" else (4, 20, 2, 0, 0))
-    if choose.happens(4):
+    if choose.happens(2):
         options["samples"] = 1
     if choose.happens(20):
         options["links"] = "weight"
@@ -195,20 +195,13 @@ def known_refusals(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
     errors, data, options = vg.errors, case.data, case.options
     if len(data.x) == 0:
         yield errors.GraphError, "empty"
-    if "edge_prob" in data:
-        if bool((data.edge_prob == 0).any()):
-            yield errors.GraphError, "edge_prob"
-        if not sends_messages(case.model):
-            yield errors.ModelError, ""
-        loops = data.edge_index[0] == data.edge_index[1]
-        if bool((data.edge_prob[loops] < 1).any()) and options["method"] in CLOSED_FORMS:
-            yield errors.ModelError, "uncertain self-loops"
-    if not has_rules(case.model):
-        yield errors.MissingRuleError, "no moment rule"
-    if takes_maxima(case.model):
-        yield errors.MissingRuleError, "response"
-    if _varies_both_ways(data):
-        yield errors.MissingRuleError, "differs by node and by feature"
+    if "edge_prob" in data and bool((data.edge_prob == 0).any()):
+        yield errors.GraphError, "edge_prob"
+    if "edge_prob" in data and not sends_messages(case.model):
+        yield errors.ModelError, "no MessagePassing layer"
+        yield errors.ModelError, "edge_prob"
+    if options["method"] in CLOSED_FORMS or options.get("weights") == "closed-form":
+        yield from _refused_in_closed_form(case)
     if options["samples"] == 1:
         yield errors.OptionError, "samples=1 is too few"
     if options.get("dropout"):
@@ -216,8 +209,20 @@ def known_refusals(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
         yield errors.ModelError, "no place for dropout"
     if options.get("memory"):
         yield errors.TooLargeError, "memory"
-    if options["task"] == "classification":
-        yield errors.ModelError, "looks like class probabilities"
+
+
+def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
+    """What sampling answers, and ``auto`` therefore must."""
+    if not has_rules(case.model):
+        yield vg.errors.MissingRuleError, "no moment rule"
+    if takes_maxima(case.model):
+        yield vg.errors.MissingRuleError, "response"
+    if _varies_both_ways(case.data):
+        yield vg.errors.MissingRuleError, "differs by node and by feature"
+    if "edge_prob" in case.data:
+        loops = case.data.edge_index[0] == case.data.edge_index[1]
+        if bool((case.data.edge_prob[loops] < 1).any()):
+            yield vg.errors.MissingRuleError, "uncertain self-loops"
 
 
 def known_reason(error: Exception, case: Case) -> str | None:
