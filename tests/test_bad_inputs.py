@@ -176,6 +176,7 @@ BAD_GRAPHS = {
     "NaN variance": ({"x_var": math.nan}, "x_var"),
     "negative variance": ({"x_var": -1.0}, "x_var"),
     "variance as text": ({"x_var": "0.1"}, "x_var"),
+    "variance without numbers": ({"x_var": torch.tensor(0.1, device="meta")}, "x_var"),
     "variance too large": ({"x_var": 1e300}, "x_var"),
     "chance above 1": ({"edge_prob": torch.full((LINKS,), 1.5)}, "edge_prob"),
     "chance NaN": ({"edge_prob": torch.full((LINKS,), math.nan)}, "edge_prob"),
@@ -384,6 +385,7 @@ def test_senseless_seeds(seed):
         lambda: vg.train(network(), ring(), epochs=1, seed=seed),
         lambda: vg.audit(network(), ring(), samples=4, seed=seed),
         lambda: vg.paper_network(ring(), seed=seed),
+        lambda: vg.link_probabilities(ring(), seed=seed),
     ]
     assert all(refusal(call).problem.startswith("seed=") for call in calls)
 

@@ -102,9 +102,11 @@ def _variance(value: Any, x: Tensor) -> Tensor:
             f"x_var is a {type(value).__name__} that makes no tensor",
             "give a number or a tensor: graph.x_var = torch.tensor(0.1)",
         ) from error
-    if var.is_complex() or var.dtype == torch.bool or var.layout != torch.strided:
+    real = not (var.is_complex() or var.is_quantized or var.dtype == torch.bool)
+    if not real or var.layout != torch.strided or var.is_meta:
         raise GraphError(
-            f"x_var is a {var.layout} tensor of {var.dtype}, not a dense one of real numbers",
+            f"x_var is a {var.layout} tensor of {var.dtype} on {var.device}, not a dense one of "
+            "real numbers",
             "give the variances themselves: graph.x_var = torch.tensor(0.1)",
         )
     return var.to(x)

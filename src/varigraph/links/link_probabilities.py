@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import check_graph
 from varigraph.data.links import links as checked_links
-from varigraph.errors import GraphError, OptionError
+from varigraph.errors import GraphError
 from varigraph.files import locked
 from varigraph.links.crossfit import Progress, crossfit
 from varigraph.links.fold_files import FoldFiles
@@ -24,6 +24,7 @@ from varigraph.links.folds import divided
 from varigraph.links.link_pairs import LinkPairs, link_pairs
 from varigraph.links.link_quality import LinkQuality
 from varigraph.links.methods import RECIPES, Method, chosen
+from varigraph.options import one_of, seed_of, whole
 
 Odds = Literal["balanced", "density"]
 
@@ -86,7 +87,10 @@ def link_probabilities(
         >>> likely.edge_prob.shape, likely.link_quality.auc > 0.7
         (torch.Size([180]), True)
     """
-    _check_options(method, folds, odds, seed)
+    one_of("method", method, get_args(Method))
+    one_of("odds", odds, get_args(Odds))
+    folds = whole("folds", folds, least=2, remedy="choose a whole number from 2 up: folds=5")
+    seed = seed_of(seed)
     x, edge_index, nodes = _looked_at(graph)
     links = link_pairs(edge_index, nodes=nodes)
     name = chosen(method, links=len(links))
@@ -130,16 +134,3 @@ def _looked_at(graph: Data) -> tuple[Tensor | None, Tensor, int]:
             "graph.edge_index = torch.stack(torch_geometric.utils.to_edge_index(graph.adj_t)[0])",
         )
     return None if x is None else x.detach(), edge_index, whole.num_nodes
-
-
-def _check_options(method: str, folds: int, odds: str, seed: int) -> None:
-    for name, value, known in (
-        ("method", method, get_args(Method)),
-        ("odds", odds, get_args(Odds)),
-    ):
-        if value not in known:
-            raise OptionError(f"{name} is {value!r}", f"choose one of {', '.join(known)}")
-    if not isinstance(folds, int) or folds < 2:
-        raise OptionError(f"folds is {folds!r}", "choose a whole number from 2 up: folds=5")
-    if not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed is {seed!r}", "choose a whole number from 0 up: seed=0")
