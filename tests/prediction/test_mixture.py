@@ -41,3 +41,13 @@ def test_taking_in_more_leaves_what_was_given_alone():
     assert both.between.tolist() == [0.25, 0.25, 0.25]
     assert first.mean.tolist() == [[1.0, 1.0, 1.0]]
     assert second.mean.tolist() == [[0.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("count", [3, 37, 100])
+def test_components_that_agree_have_no_variance_between_them(count, dtype):
+    mean = torch.tensor([[0.1, 1e6 / 3, -7.7]], dtype=dtype)
+    same = Gaussian(mean.expand(count, 1, 3), torch.ones(count, 1, 3, dtype=dtype))
+    found = Mixture.of(same)
+    assert float(found.between.max()) == 0
+    assert torch.equal(found.mean, mean)

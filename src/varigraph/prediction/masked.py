@@ -80,5 +80,6 @@ def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, out
         rows = check_nodes(question.nodes, len(plain))
         means = list(over_masks(passes, plain, alone, lambda outputs, _: outputs.mean))
     found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
-    centred = found - found.mean(0)
+    centred = found - found[:1]  # around one of them first: a mean is rounded
+    centred -= centred.mean(0)
     return torch.einsum("tni,tnj->nij", centred, centred) / len(found)

@@ -28,13 +28,17 @@ class Mixture:
 
     @classmethod
     def of(cls, components: Gaussian) -> Mixture:
-        """Moments over the leading axis, ``[samples, ...]``."""
+        """Moments over the leading axis, ``[samples, ...]``.
+
+        Around the first of them, so that the rounding of a mean is not taken for variance.
+        """
+        first = components.mean[0]
         if len(components) == 1:
-            only = components.mean[0]
-            return cls(1, only, components.var[0], torch.zeros_like(only))
-        mean = components.mean.mean(0)
-        between = (components.mean - mean).square().mean(0)
-        return cls(len(components), mean, components.var.mean(0), between)
+            return cls(1, first, components.var[0], torch.zeros_like(first))
+        around = components.mean - first
+        shift = around.mean(0)
+        between = around.square_().mean(0).sub_(shift.square()).clamp_min_(0)
+        return cls(len(components), first + shift, components.var.mean(0), between)
 
     def owned(self) -> Mixture:
         """The same in tensors of its own, so that more can be taken in."""

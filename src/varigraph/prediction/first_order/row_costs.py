@@ -151,7 +151,8 @@ class RowCosts:
             ahead = _one_sum(matrix, ahead)
         walks = self.walks(leaf, ahead)
         each = mean.shape[1] * rank * mean.element_size() + PAIR
-        return 3 * each * walks.clamp_max(len(leaf)) + (WALK * walks if chain else 0)
+        at_a_step = max((len(matrix.values) for matrix in chain), default=0)
+        return 3 * each * walks.clamp_max(len(leaf)) + WALK * walks.clamp_max(at_a_step)
 
 
 def _ones(count: int) -> Tensor:
