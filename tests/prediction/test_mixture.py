@@ -1,5 +1,6 @@
 """The law of total variance, whole and in pieces."""
 
+import pytest
 import torch
 
 from varigraph.moments import Gaussian
