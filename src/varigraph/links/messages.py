@@ -40,6 +40,7 @@ class Messages:
         ones = torch.ones(len(columns), device=rows.device)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
             matrix = torch.sparse_csr_tensor(
                 start, columns, ones, (self._nodes, self._nodes), check_invariants=False
             )
