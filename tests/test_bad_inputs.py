@@ -419,6 +419,7 @@ def test_attribute_by_name_and_in_inference_mode():
         *[("noise", value) for value in ("typo", 3, [])],
         *[("epochs", value) for value in (0, 1.5, "a", None, True)],
         *[("batch_size", value) for value in (0, 1.5, "a", True)],
+        *[("batch_size", 2**70), ("progress", 3), ("progress", lambda epoch: epoch)],
         *[("patience", value) for value in (0, 1.5, "a")],
         *[("learning_rate", value) for value in (-1, math.nan, "a", None)],
         *[("weight_decay", value) for value in (-1, math.nan, "a", None)],
@@ -434,6 +435,7 @@ def test_training_with_options_that_make_no_sense(name, value):
     [
         ({"y": torch.full((NODES,), 9)}, "labels up to 9"),
         ({"y": [0] * NODES}, "y"),
+        ({"y": torch.zeros(NODES, device="meta").long()}, "y is on meta"),
         ({"y": torch.rand(NODES)}, "y"),
         ({"train_mask": torch.ones(NODES)}, "train_mask"),
         ({"train_mask": [True] * NODES}, "train_mask"),
@@ -462,6 +464,10 @@ def test_training_networks_that_do_not_classify(change):
 def test_training_takes_numbers_of_numpy_and_any_surroundings():
     with torch.no_grad():
         history = vg.train(
-            network(), ring(), epochs=np.int64(1), seed=np.int64(1), fanouts=np.array([2])
+            network(),
+            ring(y=ring().y.int()),
+            epochs=np.int64(1),
+            seed=np.int64(1),
+            fanouts=np.array([2]),
         )
     assert len(history.loss) == 1

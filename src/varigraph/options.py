@@ -77,6 +77,21 @@ def seed_of(value: Any) -> int:
     return whole("seed", value, most=SEEDS - 1, remedy="give a whole number from 0 on: seed=0")
 
 
+def check_progress(progress: object, *said: str) -> None:
+    """Raises unless what reports progress can be called with these.
+
+    Args:
+        progress: what was given; None for nothing.
+        said: what it is told, in words.
+    """
+    if progress is None or (callable(progress) and complaint(progress, *said) is None):
+        return
+    names = ", ".join(said)
+    raise OptionError(
+        f"progress cannot be called with ({names})", f"progress=lambda {names}: print({names})"
+    )
+
+
 def complaint(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
     """What a call would complain about as far as its signature tells, or None.
 

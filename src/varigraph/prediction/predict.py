@@ -12,7 +12,7 @@ from varigraph.data import check_graph, feature_variance
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
-from varigraph.options import complaint, number, one_of, seed_of, whole
+from varigraph.options import check_progress, number, one_of, seed_of, whole
 from varigraph.prediction.auto import auto
 from varigraph.prediction.checks import check_answer, check_model
 from varigraph.prediction.chosen_nodes import Nodes, chosen_nodes
@@ -153,6 +153,7 @@ def ask(
 ) -> Question:
     """The question that :func:`predict` answers with these options; model and graph are checked."""
     samples = whole("samples", samples, most=MOST_SAMPLES, remedy="samples=100, or 0")
+    check_progress(progress, "done", "total")
     considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
     check_graph(data)
     check_model(model, data)
@@ -171,7 +172,7 @@ def ask(
         dropout=None if dropout is None else _rate(dropout),
         draws=samples,
         weights=None if weights is None else one_of("weights", weights, get_args(Weights)),
-        progress=silent if progress is None else _progress(progress),
+        progress=progress or silent,
         edges=data.num_edges,
     )
     return question.only(*considered)
@@ -187,15 +188,6 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
 def _rate(dropout: float) -> float:
     remedy = "give a number between 0 and 1: dropout=0.1"
     return number("dropout", dropout, lambda rate: 0 < rate < 1, remedy=remedy)
-
-
-def _progress(progress: Progress) -> Progress:
-    if not callable(progress) or complaint(progress, 1, 2):
-        raise OptionError(
-            "progress cannot be called with the steps done and their number",
-            "progress=lambda done, total: print(done, total)",
-        )
-    return progress
 
 
 def _check_masks(method: str, question: Question) -> None:

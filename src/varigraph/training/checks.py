@@ -35,8 +35,6 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
         )
     for name in ("train_mask", "val_mask"):
         _check_labels(graph, name)
-        check_device(name, graph[name], graph.x)
-    check_device("y", graph.y, graph.x)
     check_model(model, graph)
     check_call(model, graph, None)
     _check_parameters(model)
@@ -46,12 +44,15 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
 def _check_labels(graph: Data, mask_name: str) -> None:
     mask, y, nodes = graph.get(mask_name), graph.y, graph.x.shape[:1]
     there = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape == nodes
-    if not there or not bool(mask.any()):
+    if not there or mask.is_meta or not bool(mask.any()):
         raise GraphError(
             f"the graph has no nodes in {mask_name}",
             f"graph.{mask_name} = mask, [nodes] bool, true for at least one node",
         )
+    check_device(mask_name, mask, graph.x)
     classes = isinstance(y, Tensor) and y.dtype in CLASSES and y.shape == nodes
+    if classes:
+        check_device("y", y, graph.x)
     if not classes or bool(y[mask].min() < 0):
         raise GraphError(
             f"the labels y of the nodes in {mask_name} are not classes",

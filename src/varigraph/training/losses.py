@@ -30,7 +30,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:  # [nodes, classes]
             f"the model answers with shape {tuple(logits.shape)}, but class {labels.max()} occurs",
             "give it one output per class",
         )
-    return F.cross_entropy(logits, labels)
+    return F.cross_entropy(logits, labels.long())
 
 
 def cost_of_noise(mean: Tensor, covariance: Tensor) -> Tensor:  # [n, c], [n, c, c] -> []

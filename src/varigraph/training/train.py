@@ -15,7 +15,7 @@ from torch_geometric.nn import MessagePassing
 
 from varigraph.data import feature_variance
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError, place_of
-from varigraph.options import number, one_of, seed_of, whole
+from varigraph.options import check_progress, number, one_of, seed_of, whole
 from varigraph.prediction.network_call import came_from
 from varigraph.training.checks import check_trainable
 from varigraph.training.lesson import Lesson, Noise
@@ -111,6 +111,7 @@ def train(
     rate = number("learning_rate", learning_rate, lambda rate: rate >= 0, remedy="1e-3")
     decay = number("weight_decay", weight_decay, lambda decay: decay >= 0, remedy="0.0")
     seed = seed_of(seed)
+    check_progress(progress, "epoch", "epochs", "loss")
     check_trainable(model, graph)
     lesson = Lesson(
         model,
@@ -225,4 +226,4 @@ def _flow(model: nn.Module) -> Flow:
 
 
 def _count(name: str, value: int | None, *, remedy: str) -> int | None:
-    return None if value is None else whole(name, value, least=1, remedy=remedy)
+    return None if value is None else whole(name, value, least=1, most=2**31, remedy=remedy)
