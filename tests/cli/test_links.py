@@ -86,11 +86,11 @@ def test_a_data_set(tmp_path):
 @pytest.mark.parametrize(
     ("options", "culprit"),
     [
-        (["--method", "guess"], "method is 'guess'"),
-        (["--odds", "even"], "odds is 'even'"),
-        (["--folds", "1"], "folds is 1"),
+        (["--method", "guess"], "--method 'guess' is unknown"),
+        (["--odds", "even"], "--odds 'even' is unknown"),
+        (["--folds", "1"], "--folds 1 is not from 2"),
         (["--folds", "50"], "too few for 50 folds"),
-        (["--seed", "-1"], "seed is -1"),
+        (["--seed", "-1"], "--seed -1 is not from 0"),
     ],
 )
 def test_mistakes_leave_nothing_behind(explained, link_file, tmp_path, options, culprit):
