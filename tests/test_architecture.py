@@ -12,6 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
     "files",
+    "user_code",
     "options",
     "kernels",
     "metrics",

@@ -6,18 +6,7 @@ traceback and exits with 2.
 
 from __future__ import annotations
 
-import sysconfig
-import traceback
 from os import PathLike
-from pathlib import Path
-
-#: Homes of the code that calls the user's, and is called by it.
-LIBRARIES = (
-    str(Path(__file__).parent),
-    sysconfig.get_path("purelib"),
-    sysconfig.get_path("platlib"),
-    sysconfig.get_path("stdlib"),
-)
 
 
 class VarigraphError(Exception):
@@ -73,21 +62,3 @@ class TooLargeError(ModelError):
 
 class OptionError(VarigraphError, ValueError):
     """An option has a value that makes no sense."""
-
-
-def place_of(error: BaseException) -> str:
-    """What went wrong and where, in a line.
-
-    Args:
-        error: that was caught.
-    """
-    said = str(error).strip().splitlines()
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
-    where = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {said[0] if said else ''}{where}"
-
-
-def _is_library(file: str) -> bool:
-    """Whether a line of code is not the user's own: nothing could be corrected there."""
-    return file.startswith(("<", *LIBRARIES))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
@@ -13,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from varigraph.errors import OptionError
+from varigraph.user_code import complaint
 
 Choice = TypeVar("Choice", bound=str)
 
@@ -90,24 +90,6 @@ def check_progress(progress: object, *said: str) -> None:
     raise OptionError(
         f"progress cannot be called with ({names})", f"progress=lambda {names}: print({names})"
     )
-
-
-def complaint(function: Callable[..., Any], *args: Any, **named: Any) -> str | None:
-    """What a call would complain about as far as its signature tells, or None.
-
-    Example:
-        >>> complaint(lambda x: x, 1), complaint(lambda x: x, 1, 2)
-        (None, 'too many positional arguments')
-    """
-    try:
-        signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some built-in functions do not tell
-        return None
-    try:
-        signature.bind(*args, **named)
-    except TypeError as error:
-        return str(error)
-    return None
 
 
 def _scalar(value: Any) -> Any:

@@ -17,7 +17,14 @@ from torch_geometric.data import Data
 import varigraph as vg
 from campaign.choices import Choices
 from campaign.graphs import graph
-from campaign.networks import dropout_of, has_rules, network, sends_messages, takes_maxima
+from campaign.networks import (
+    dropout_of,
+    freezes_statistics,
+    has_rules,
+    network,
+    sends_messages,
+    takes_maxima,
+)
 from campaign.noise import noise
 
 #: How warnings of ours begin; any other warning breaks a law.
@@ -215,6 +222,8 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
     """What sampling answers, and ``auto`` therefore must."""
     if not has_rules(case.model):
         yield vg.errors.MissingRuleError, "no moment rule"
+    if freezes_statistics(case.model):  # of numbers that hardly differ: it divides by next to 0
+        yield vg.errors.ModelError, "numbers beyond"
     if takes_maxima(case.model):
         yield vg.errors.MissingRuleError, "response"
     if _varies_both_ways(case.data):

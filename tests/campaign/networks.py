@@ -34,7 +34,7 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layer of graphs": lambda width: gnn.LayerNorm(width, mode="graph"),
     "graph": gnn.GraphNorm,
 }
-APPROXIMATE = (nn.LayerNorm, gnn.LayerNorm, gnn.GraphNorm, gnn.SGConv, gnn.APPNP)
+APPROXIMATE = (nn.LayerNorm, gnn.LayerNorm, gnn.GraphNorm)
 DROPOUTS = (0.0, 0.0, 0.5, 0.1, 0.9)
 
 
@@ -206,14 +206,24 @@ def has_rules(model: nn.Module) -> bool:
 
 
 def is_approximate(model: nn.Module) -> bool:
-    """Whether rules of the network say of themselves that they are approximate."""
-    return takes_maxima(model) or any(parts(model, *APPROXIMATE))
+    """Whether closed forms promise little for the network: by its norms, or its largest values."""
+    return takes_maxima(model) or freezes_statistics(model)
+
+
+def freezes_statistics(model: nn.Module) -> bool:
+    """Whether the network has norms whose rules take their statistics as certain."""
+    return any(parts(model, *APPROXIMATE))
 
 
 def is_linear(model: nn.Module) -> bool:
     """Whether nothing bends on the way."""
     bends = tuple(kind for kind in ACTIVATIONS.values() if kind is not nn.Identity)
     return not is_approximate(model) and has_rules(model) and not any(parts(model, *bends))
+
+
+def comes_back(model: nn.Module) -> bool:
+    """Whether messages may pass the same coin twice in one layer: to first order it is two."""
+    return any(parts(model, gnn.SGConv, gnn.APPNP))
 
 
 def takes_maxima(model: nn.Module) -> bool:

@@ -13,6 +13,8 @@ from varigraph.prediction.prediction import PARTS
 
 #: Points for the division over sources, which needs less precision than what is divided.
 POINTS_FOR_FRACTIONS = 256
+#: A part of the variance that so few points cannot tell from none.
+NEGLIGIBLE = 1e-3
 #: Up to this variance of its logits a softmax is taken by its derivatives: as exact as points, and
 #: rounding is not taken for variance.
 SMALL = 1e-6
@@ -47,7 +49,8 @@ def class_probabilities(
         some = logits if len(large) == len(mean) else logits.rows(large)
         mean[large], total[large] = _whole(some, active)
         if len(active) > 1:
-            for part, share in _fractions(some, active).items():
+            first = {part: share[large] for part, share in fractions.items()}
+            for part, share in _fractions(some, active, first).items():
                 fractions[part][large] = share
     return mean, {**by_source, **{part: total * share for part, share in fractions.items()}}
 
@@ -134,15 +137,23 @@ def _moments(logits: CorrelatedLogits, points: Tensor) -> tuple[Tensor, Tensor]:
     return mean, _around(drawn, mean[..., None]).square_().mean(-1)
 
 
-def _fractions(logits: CorrelatedLogits, active: Sequence[str]) -> dict[str, Tensor]:
-    """What part of the variance each source has; interactions have what is left."""
+def _fractions(
+    logits: CorrelatedLogits, active: Sequence[str], first: Mapping[str, Tensor]
+) -> dict[str, Tensor]:  # [nodes, classes] each
+    """What part of the variance each source has; interactions have what is left.
+
+    Points are too few to tell what is next to nothing: there first order has the word.
+    """
     parts = CorrelatedLogits(logits.mean, {p: logits.shares[p] for p in active}, logits.bent)
     sources = [part for part in active if part != "interactions"]
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
     found = logits.mean.new_empty(len(sources), *logits.mean.shape)
     for rows in row_slices(len(logits.mean), points.numel()):
         found[:, rows] = _shared(parts.rows(rows), sources, points)
-    return _with_interactions(dict(zip(sources, found, strict=True)))
+    shares = zip(sources, found, strict=True)
+    return _with_interactions(
+        {part: torch.where(first[part] < NEGLIGIBLE, first[part], share) for part, share in shares}
+    )
 
 
 def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Tensor:

@@ -76,9 +76,10 @@ def _whitening(covariance: Tensor) -> Tensor:  # [nodes, classes, classes]
     ridge = torch.finfo(covariance.dtype).eps ** 0.7  # far above rounding, and below what counts
     root = root_of(covariance, ridge)
     eye = torch.eye(root.shape[-1], dtype=root.dtype, device=root.device)
-    inverse: Tensor = torch.linalg.solve_triangular(root, eye, upper=False)
+    inverse = torch.linalg.solve_triangular(root, eye, upper=False)
     in_units = inverse * _sizes(covariance).mT
-    return inverse - ridge * in_units @ (in_units.mT @ inverse)
+    whitening: Tensor = inverse - ridge * in_units @ (in_units.mT @ inverse)
+    return whitening
 
 
 def root_of(covariance: Tensor, ridge: float = RIDGE) -> Tensor:  # [nodes, classes, classes]

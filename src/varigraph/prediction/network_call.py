@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from varigraph.errors import ModelError, OptionError, VarigraphError, place_of
-from varigraph.options import complaint
+from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.user_code import complaint, place_of
 
 Forward = Callable[[nn.Module, Any, Data], Any]
 Run = Callable[[Any], Any]

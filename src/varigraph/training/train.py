@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
 from varigraph.data import feature_variance
-from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError, place_of
+from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.options import check_progress, number, one_of, seed_of, whole
 from varigraph.prediction.network_call import came_from
 from varigraph.training.checks import check_trainable
@@ -22,6 +22,7 @@ from varigraph.training.lesson import Lesson, Noise
 from varigraph.training.propagated import check_propagable
 from varigraph.training.randomness import own_randomness
 from varigraph.training.sampling import Flow, NeighbourSampler
+from varigraph.user_code import place_of
 
 Progress = Callable[[int, int, float], None]
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from varigraph.errors import OptionError, place_of
+from varigraph.errors import OptionError
+from varigraph.user_code import place_of
 
 WAYS = "write package.module:name or path/to/file.py:name"
 

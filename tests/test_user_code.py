@@ -1,6 +1,6 @@
 import pytest
 
-from varigraph.errors import place_of
+from varigraph.user_code import place_of
 
 
 def test_a_place_is_the_users_own():
@@ -8,5 +8,5 @@ def test_a_place_is_the_users_own():
         int("x")
     said = place_of(caught.value)
     assert said.startswith("ValueError: invalid literal")
-    assert "(test_errors.py, line " in said
+    assert "(test_user_code.py, line " in said
     assert place_of(KeyError()) == "KeyError: "
