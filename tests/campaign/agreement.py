@@ -65,7 +65,10 @@ def assert_same_answer(one: Prediction, two: Prediction, rows: Tensor | None = N
     relative, off = _integration(two)
     size = float(two.mean.abs().max()) + 1e-6
     assert_alike(one.mean, two.mean, "mean", 1e-3, digits(two.mean) * size + off)
-    assert_alike(one.logits.var, two.logits.var, "logits.var", 1e-3, rounding(two))
+    loose = two.method.startswith("covariance")  # whose blocks may cancel in single precision
+    assert_alike(
+        one.logits.var, two.logits.var, "logits.var", 1e-2 if loose else 1e-3, rounding(two)
+    )
     floor = off + rounding(two) + 1e-5 * two.total  # a part is what is left of a whole
     for name, values in _shares(two).items():
         assert_alike(_shares(one)[name], values, name, relative, floor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.baselines.draws import from_draws
@@ -16,7 +15,7 @@ from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
 from varigraph.prediction.checks import check_model
-from varigraph.training.checks import check_trainable
+from varigraph.training.checks import check_lesson
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class DropConnect:
             seed: of the first weights and of all masks; torch's global generator is left alone.
         """
         _check_options(layers, hidden, blocks, epochs)
-        check_trainable(nn.Identity(), graph)  # the network is made to fit: only the graph can err
+        check_lesson(graph)  # the network is made to fit: only the graph can err
         draw = torch.Generator().manual_seed(seed)
         widths = graph.x.size(1), *[hidden] * (layers - 1), _classes(graph)
         scale = graph.x.square().mean().rsqrt().nan_to_num(posinf=1.0)

@@ -57,11 +57,10 @@ def class_probabilities(
 
 def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] each
     """The variance of the logits themselves, source by source; the parts add up to it."""
-    total = diagonal(logits.covariance)
-    whole = torch.where(total > 0, total, 1)
-    sources = [part for part in PARTS if part != "interactions"]
-    parts = _with_interactions({part: diagonal(logits.shares[part]) / whole for part in sources})
-    return {part: total * share for part, share in parts.items()}
+    parts = {part: diagonal(logits.shares[part]) for part in PARTS}
+    interactions = parts.pop("interactions")
+    fitting = _with_interactions(parts, diagonal(logits.covariance))
+    return {**fitting, "interactions": interactions}  # the same, before it was added and taken off
 
 
 def _by_derivatives(logits: CorrelatedLogits) -> tuple[Tensor, Tensor]:
@@ -86,9 +85,9 @@ def _fractions_by_derivatives(
         return {active[0]: torch.ones_like(p)}
     parts = {part: _moved(p, logits.shares[part]) for part in active if part != "interactions"}
     whole = _moved(p, logits.covariance)
-    return _with_interactions(
-        {part: moved / torch.where(whole > 0, whole, 1) for part, moved in parts.items()}
-    )
+    whole = torch.where(whole > 0, whole, 1)
+    shares = {part: moved / whole for part, moved in parts.items()}
+    return _with_interactions(shares, torch.ones_like(whole))
 
 
 def _moved(p: Tensor, covariance: Tensor) -> Tensor:  # [nodes, classes], [nodes, classes, classes]
@@ -98,12 +97,13 @@ def _moved(p: Tensor, covariance: Tensor) -> Tensor:  # [nodes, classes], [nodes
     return ((away @ covariance) * away).sum(-1).clamp_min(0)
 
 
-def _with_interactions(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The parts of the sources, none below 0 and no more than all; interactions have the rest."""
+def _with_interactions(found: Mapping[str, Tensor], total: Tensor) -> dict[str, Tensor]:
+    """The parts of the sources, together no more than the total; interactions have the rest."""
     parts = {source: part.clamp_min(0) for source, part in found.items()}
     whole = torch.stack(list(parts.values())).sum(0)
-    parts = {source: part / whole.clamp_min(1) for source, part in parts.items()}
-    return {**parts, "interactions": (1 - whole).clamp_min(0)}
+    fitting = torch.where(whole > total, total / whole, 1)
+    parts = {source: part * fitting for source, part in parts.items()}
+    return {**parts, "interactions": (total - whole).clamp_min(0)}
 
 
 def _whole(logits: CorrelatedLogits, active: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -150,10 +150,11 @@ def _fractions(
     found = logits.mean.new_empty(len(sources), *logits.mean.shape)
     for rows in row_slices(len(logits.mean), points.numel()):
         found[:, rows] = _shared(parts.rows(rows), sources, points)
-    shares = zip(sources, found, strict=True)
-    return _with_interactions(
-        {part: torch.where(first[part] < NEGLIGIBLE, first[part], share) for part, share in shares}
-    )
+    shares = {
+        part: torch.where(first[part] < NEGLIGIBLE, first[part], share)
+        for part, share in zip(sources, found, strict=True)
+    }
+    return _with_interactions(shares, torch.ones_like(logits.mean))
 
 
 def _shared(logits: CorrelatedLogits, sources: list[str], points: Tensor) -> Tensor:

@@ -28,6 +28,19 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
         GraphError: naming what the graph lacks.
         ModelError: naming the parameter that does not fit it.
     """
+    check_lesson(graph)
+    check_model(model, graph)
+    check_call(model, graph, None)
+    _check_parameters(model)
+    _check_logits(plain_answer(model, caller(model, graph, None), graph.x), graph)
+
+
+def check_lesson(graph: Data) -> None:
+    """Raises if there is nothing on the graph that a network could be trained on.
+
+    Args:
+        graph: with features, links, labels and masks.
+    """
     check_graph(graph)
     if graph.edge_index is None or graph.y is None:
         raise GraphError(
@@ -35,10 +48,6 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
         )
     for name in ("train_mask", "val_mask"):
         _check_labels(graph, name)
-    check_model(model, graph)
-    check_call(model, graph, None)
-    _check_parameters(model)
-    _check_logits(plain_answer(model, caller(model, graph, None), graph.x), graph)
 
 
 def _check_labels(graph: Data, mask_name: str) -> None:
