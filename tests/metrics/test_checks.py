@@ -134,7 +134,7 @@ def test_there_is_at_least_one_interval(bins):
         lambda: Reliability.of(prob, real, bins=bins),
         lambda: variance_calibration(prob, prob, prob, bins=bins),
     ):
-        with pytest.raises(OptionError, match=f"bins= {bins}"):
+        with pytest.raises(OptionError, match=f"bins={bins} "):
             call()
 
 
