@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, TypeVar
 
@@ -70,6 +71,55 @@ def number(name: str, value: Any, fits: Callable[[float], bool], *, remedy: str)
     except OverflowError:  # a whole number beyond all floats
         pass
     raise OptionError(f"{name}={shortened(value)} makes no sense", remedy)
+
+
+def switch(name: str, value: Any, *, remedy: str) -> bool:
+    """True or False, of Python, numpy or torch; 1 and ``"yes"`` are neither.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        remedy: a value that would do.
+    """
+    found = _scalar(value)
+    if not isinstance(found, (bool, np.bool_)):
+        raise OptionError(f"{name}={shortened(value)} is neither True nor False", remedy)
+    return bool(found)
+
+
+def text(name: str, value: Any, *, remedy: str) -> str:
+    """Text that a file can hold; bytes and halves of characters are none.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        remedy: a value that would do.
+    """
+    if not isinstance(value, str):
+        raise OptionError(f"{name}={shortened(value)} is not text", remedy)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise OptionError(
+            f"{name} holds {value[error.start]!r}, half a character", remedy
+        ) from error
+    return value
+
+
+def path_of(name: str, value: Any, *, remedy: str) -> Path:
+    """A path that may begin at home, ``~``; numbers, bytes and None are none.
+
+    Args:
+        name: of the option.
+        value: what was given.
+        remedy: a value that would do.
+    """
+    try:
+        return Path(value).expanduser()
+    except TypeError as error:
+        raise OptionError(f"{name}={shortened(value)} is not a path", remedy) from error
+    except RuntimeError as error:  # ~somebody whom this system does not know
+        raise OptionError(f"{name}={shortened(value)} begins at no home", remedy) from error
 
 
 def seed_of(value: Any) -> int:

@@ -14,6 +14,7 @@ from varigraph.data.raw import read
 from varigraph.data.sources import SOURCES
 from varigraph.data.splits import random_split
 from varigraph.errors import DatasetError
+from varigraph.options import path_of
 
 DATASETS: tuple[str, ...] = ("cora", *SOURCES)
 
@@ -39,6 +40,7 @@ def load(name: str, *, root: str | Path | None = None, seed: int = 0) -> Data:
 
     Raises:
         DatasetError: if the name is unknown, or its files are missing or unreadable.
+        OptionError: an option has a value that makes no sense.
 
     Example:
         >>> graph = load("cora")
@@ -48,6 +50,8 @@ def load(name: str, *, root: str | Path | None = None, seed: int = 0) -> Data:
         (1895, 270, 543)
     """
     key = _known(name)
+    if root is not None:
+        path_of("root", root, remedy='root="folder", the one that holds PubMed/raw and so on')
     stored = cora() if key == "cora" else read(SOURCES[key], root=root)
     normalise = key == "cora" or SOURCES[key].row_normalised
     split = random_split(stored.num_nodes, seed=seed)

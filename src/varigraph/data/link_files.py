@@ -18,6 +18,7 @@ from varigraph.data.link_blocks import LinkBlock
 from varigraph.data.link_tables import LinkTable
 from varigraph.data.reading import DroppedLinksWarning
 from varigraph.errors import OptionError
+from varigraph.options import path_of
 
 GRAPHML = (".graphml", ".xml")
 
@@ -79,7 +80,7 @@ def read_links(
         2 lines, 2 links
     """
     _check_options(score, ends, scale)
-    file = Path(path).expanduser()
+    file = path_of("path", path, remedy='read_links("links.csv")')
     table, reading = LinkTable.of(_blocks(file, Wanted(score, ends)), file, scale).merged()
     if not reading.lossless:
         warnings.warn(f"{file}: {reading}", DroppedLinksWarning, stacklevel=2)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from varigraph.data.unpacked_sizes import TEXT, check_unpacked, most_unpacked
 from varigraph.errors import FileError
+from varigraph.files import check_name
 
 GZIP_MARK = b"\x1f\x8b"
 
@@ -72,8 +73,7 @@ def regular(path: Path) -> Iterator[io.BufferedReader]:
     Raises:
         FileError: if there is no such file, it is of another kind, or it cannot be read.
     """
-    if "\0" in str(path):
-        raise FileError(repr(str(path)), "no path has a zero byte in it", "correct the path")
+    check_name(path)
     try:
         if path.is_dir():
             raise FileError(path, "this is a folder", "give the path of a file in it")

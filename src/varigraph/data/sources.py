@@ -100,7 +100,7 @@ def _roots(source: Source, root: str | Path | None) -> Iterator[Path]:
     named = root or os.environ.get(VARIABLE)
     if named:
         folder = Path(named).expanduser().absolute()
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # which answers for names that no system can have, too
             raise DatasetError(
                 f"{'root=' if root else '$' + VARIABLE + '='}{str(named)!r} is not a folder",
                 f"point root= or ${VARIABLE} at the folder that holds {source.folder}/raw",

@@ -2,9 +2,10 @@
 
 from varigraph.files.folder_lock import locked
 from varigraph.files.spreadsheet import csv_text, write_csv
-from varigraph.files.whole_file import check_target, replacing, write_json, write_text
+from varigraph.files.whole_file import check_name, check_target, replacing, write_json, write_text
 
 __all__ = [
+    "check_name",
     "check_target",
     "csv_text",
     "locked",

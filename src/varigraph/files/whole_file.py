@@ -42,12 +42,19 @@ def check_target(path: Path) -> None:
     Raises:
         FileError: saying what stands in the way.
     """
+    check_name(path)
     try:
         _mode_to_keep(path)
         if not os.access(path.parent, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def check_name(path: Path) -> None:
+    """Raises where no file of any system could have this name."""
+    if "\0" in str(path):
+        raise FileError(repr(str(path)), "no path has a zero byte in it", "correct the path")
 
 
 @contextmanager

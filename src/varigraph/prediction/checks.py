@@ -23,10 +23,16 @@ def check_model(model: nn.Module, graph: Data) -> None:
 
     Raises:
         ModelError: naming the parameter that does not fit.
+        OptionError: torch is set to compute without numbers.
     """
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"the model is a {type(model).__name__}", "give a network: a torch.nn.Module"
+        )
+    if torch.get_default_device().type == "meta":
+        raise OptionError(
+            "torch makes new tensors on meta, where there are no numbers",
+            'torch.set_default_device("cpu")',
         )
     if graph.x.dtype not in COMPUTED_IN:
         raise ModelError(

@@ -29,11 +29,17 @@ def caller(model: nn.Module, data: Data, forward: Forward | None) -> Run:
     """How the model is called with what stands in the place of its features.
 
     An answer of one number per node comes as a column, ``[nodes, 1]``.
+
+    Raises:
+        ModelError: the network raised StopIteration, which is quoted.
     """
     adjacency = data.edge_index if data.edge_index is not None else data.adj_t
 
     def run(x: Any) -> Any:
-        out = model(x, adjacency) if forward is None else forward(model, x, data)
+        try:
+            out = model(x, adjacency) if forward is None else forward(model, x, data)
+        except StopIteration as error:  # which a loop around it would take for its own end
+            raise _does_not_run(model, data.x, error) from error
         is_row = callable(getattr(out, "unsqueeze", None)) and out.dim() == 1
         return out.unsqueeze(-1) if is_row else out
 

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from varigraph.errors import ModelError
 from varigraph.training.batch import Batch
 from varigraph.training.losses import cost_of_noise, cross_entropy
 from varigraph.training.propagated import PropagatedLogits
 from varigraph.training.sampling import NeighbourSampler
+from varigraph.user_code import place_of
 
 Noise = Literal["propagate", "inject"]
 
@@ -47,9 +49,7 @@ class Lesson:
         total, count = 0.0, 0
         for batch, nodes, labels in self._batches():
             loss = self._loss(batch, nodes, labels)
-            self.optimiser.zero_grad()
-            loss.backward()
-            self.optimiser.step()
+            self._step(loss)
             total, count = total + loss.item() * len(nodes), count + len(nodes)
         return total / count
 
@@ -60,6 +60,23 @@ class Lesson:
         mask = self.graph.val_mask
         logits = self.whole.logits(self.model, self._validation_features)
         return cross_entropy(logits[mask], self.graph.y[mask]).item()
+
+    def _step(self, loss: Tensor) -> None:
+        name = type(self.model).__name__
+        if not loss.requires_grad:
+            raise ModelError(
+                f"the answer of {name} does not depend on weights that can be learned",
+                "leave out of its forward what cuts them off: detach(), torch.no_grad(), argmax()",
+            )
+        self.optimiser.zero_grad()
+        try:
+            loss.backward()
+        except RuntimeError as error:
+            raise ModelError(
+                f"{name} has no gradients: {place_of(error)}",
+                "let its forward change no tensor in place, and keep none for its next call",
+            ) from error
+        self.optimiser.step()
 
     def _batches(self) -> Iterator[tuple[Batch, Tensor, Tensor]]:
         """Batches, the nodes in each to learn from, and their labels."""
