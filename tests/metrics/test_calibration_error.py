@@ -12,6 +12,7 @@ from torchmetrics.functional.classification import (
 )
 
 from metrics.drawn import classified, pairs
+from varigraph.errors import OptionError
 from varigraph.metrics import binary_ece, ece
 
 
@@ -98,3 +99,22 @@ def test_honest_probabilities_have_the_calibration_error_that_is_stated():
     prob = torch.rand(20_000, generator=generator)
     real = torch.rand(20_000, generator=generator) < prob
     assert binary_ece(prob, real) == pytest.approx(0.3 * math.sqrt(15 / 20_000), rel=0.5)
+
+
+@pytest.mark.parametrize(
+    "equal_mass", [np.array([1, 0]), torch.tensor([True, False]), "no", None, 1, []]
+)
+def test_a_kind_of_interval_is_chosen_by_true_or_false(equal_mass):
+    for call in (
+        lambda **how: ece([[0.9, 0.1]], [0], **how),
+        lambda **how: binary_ece([0.9], [True], **how),
+    ):
+        with pytest.raises(OptionError, match="equal_mass="):
+            call(equal_mass=equal_mass)
+
+
+@pytest.mark.parametrize("true", [True, np.True_, torch.tensor(True), np.array(True)])
+def test_true_of_numpy_and_torch_is_true(true):
+    mean, labels = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), torch.tensor([0, 1, 0])
+    by_mass = ece(mean, labels, bins=2, equal_mass=True)
+    assert ece(mean, labels, bins=2, equal_mass=true) == by_mass != ece(mean, labels, bins=2)

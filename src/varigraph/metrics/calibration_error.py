@@ -6,6 +6,7 @@ from torch import Tensor
 
 from varigraph.metrics.bins import BINS, equal_mass, equal_width, sums
 from varigraph.metrics.checks import Numbers, check_bins, check_classes, check_probabilities
+from varigraph.options import switch
 
 
 def ece(
@@ -74,5 +75,6 @@ def binary_ece(
 
 def _error(prob: Tensor, real: Tensor, *, bins: int, by_mass: bool) -> float:
     bins = check_bins(bins)
+    by_mass = switch("equal_mass", by_mass, remedy="equal_mass=True, or False")
     place = equal_mass(prob, bins) if by_mass else equal_width(prob, bins)
     return float(sums(real.double() - prob, place, bins).abs().sum() / len(prob))
