@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from varigraph.reporting.page.compact import rounded
-from varigraph.reporting.page.subject import Subject
-
-#: Which part of the data a node belongs to, as its mask is called and as it is shown.
-GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}
+from varigraph.reporting.page.subject import GROUPS, Subject
 
 
-def nodes(subject: Subject, graph: Data) -> dict[str, Any]:
+def nodes(subject: Subject) -> dict[str, Any]:
     """Columns with a number for each node; those of answers have one for each output, in a row.
 
     Args:
         subject: of the page.
-        graph: with ``train_mask``, ``val_mask`` and ``test_mask``, where there are any.
     """
     truth = subject.truth
     return {
@@ -31,7 +27,7 @@ def nodes(subject: Subject, graph: Data) -> dict[str, Any]:
         "variance": rounded(subject.variance),
         "sources": [rounded(part) for part in subject.by_source.sum(2)],
         "truth": _whole(truth) if subject.classification else _values(truth),
-        "group": _group(graph, len(subject.mean)),
+        "group": _group(subject),
     }
 
 
@@ -47,15 +43,13 @@ def _values(truth: Tensor | None) -> list[float | None] | None:  # [nodes, outpu
     return [value if fine else None for value, fine in zip(shown, known, strict=True)]
 
 
-def _group(graph: Data, count: int) -> list[int] | None:
+def _group(subject: Subject) -> list[int] | None:
     """Place in :data:`GROUPS`, -1 for none of them; None where there are no masks."""
-    masks = [graph.get(name) for name in GROUPS]
-    fitting = [mask is not None and mask.shape == (count,) for mask in masks]
-    if not any(fitting):
+    if not subject.masks:
         return None
-    place = graph.x.new_full((count,), -1).long()
-    for number, (mask, fits) in enumerate(zip(masks, fitting, strict=True)):
-        if fits:
-            place[mask] = number
+    place = torch.full((len(subject.mean),), -1)
+    for number, name in enumerate(GROUPS):
+        if name in subject.masks:
+            place[subject.masks[name]] = number
     found: list[int] = place.tolist()
     return found

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from reprlib import repr as shortened
+from typing import Any, TypeVar, get_args
 
 from torch import nn
 from torch_geometric.data import Data
@@ -13,6 +14,7 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.files import check_target, write_text
 from varigraph.moments.links import Reading
+from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
 from varigraph.prediction.network_call import Forward
 from varigraph.prediction.prediction import PARTS
@@ -23,8 +25,10 @@ from varigraph.reporting.page.figures import figures
 from varigraph.reporting.page.headline import headline
 from varigraph.reporting.page.making import making
 from varigraph.reporting.page.neighbours import neighbours
-from varigraph.reporting.page.nodes import GROUPS, nodes
-from varigraph.reporting.page.subject import Subject
+from varigraph.reporting.page.nodes import nodes
+from varigraph.reporting.page.subject import GROUPS, Subject
+
+Kind = TypeVar("Kind")
 
 
 def report(
@@ -81,14 +85,19 @@ def report(
         >>> vg.report(pred, noisy, model=model, explain=2, path=f"{mkdtemp()}/cora.html").name
         'cora.html'
     """
-    if not isinstance(explain, int) or explain < 0:
-        raise OptionError(f"explain={explain!r} is not a number of nodes", "explain=30, or 0")
-    target, plotly = Path(path), plotly_script()
+    explain = whole("explain", explain, remedy="explain=30, or 0")
+    title = text("title", title, remedy='title="Error bars"')
+    links = one_of("links", links, get_args(Reading))
+    levels = _all("levels", levels, Level, remedy="levels=[Level(noise, scores)]")
+    warnings = _all("warnings", warnings, str, remedy='warnings=["The links are a guess."]')
+    about = {} if about is None else about
+    _check_told(about, audit)
+    target, plotly = path_of("path", path, remedy='path="report.html"'), plotly_script()
     check_target(target)  # before the work, so that mistakes show early
     subject = Subject.of(prediction, graph)
     content = {
         "title": title,
-        "warnings": list(warnings),
+        "warnings": warnings,
         "task": prediction.task,
         "outputs": subject.output_names,
         "parts": list(PARTS),
@@ -96,10 +105,32 @@ def report(
         "scored": subject.scored_as,
         "headline": headline(subject),
         "figures": figures(subject, levels),
-        "nodes": nodes(subject, graph),
+        "nodes": nodes(subject),
         "links": neighbours(graph),
         "causes": causes(subject, model, graph, count=explain, links=links, forward=forward),
-        "making": making(prediction, audit, about or {}),
+        "making": making(prediction, audit, about),
     }
     write_text(target, document(content, title=title, plotly=plotly))
     return target
+
+
+def _all(name: str, values: Iterable[Kind], kind: type[Kind], *, remedy: str) -> list[Kind]:
+    """A list whose entries are all of a kind, and can be written where they are text."""
+    found = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else None
+    if found is None or not all(isinstance(value, kind) for value in found):
+        raise OptionError(f"{name}={shortened(values)} is no list of {kind.__name__}", remedy)
+    for value in found:
+        if isinstance(value, str):
+            text(name, value, remedy=remedy)
+    return found
+
+
+def _check_told(about: Mapping[str, Any], audit: Audit | None) -> None:
+    if not isinstance(about, Mapping):
+        raise OptionError(f"about={shortened(about)} has no names and values", 'about={"Seed": 0}')
+    for name, value in about.items():
+        text("about", f"{name} {value}", remedy='about={"Seed": 0}')
+    if audit is not None and not isinstance(audit, Audit):
+        raise OptionError(
+            f"audit={shortened(audit)} is no audit", "audit=vg.audit(model, graph), or None"
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
-from varigraph.errors import GraphError
+from varigraph.errors import GraphError, OptionError
+from varigraph.metrics.checks import tensors
+from varigraph.options import text
 from varigraph.prediction.prediction import PARTS, Prediction
+
+#: Which part of the data a node belongs to, as its mask is called and as it is shown.
+GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +29,7 @@ class Subject:
         by_source: variance due to each source, ``[parts, nodes, outputs]``.
         classification: whether the answers are class probabilities.
         truth: true classes ``[nodes]`` or values ``[nodes, outputs]``; None where unknown.
+        masks: nodes of each of :data:`GROUPS` that the graph has, ``[nodes]`` bool.
         scored: nodes that are compared with the truth, ``[nodes]`` bool.
         scored_as: these nodes in words.
         node_names: what the nodes are called; None for their numbers.
@@ -34,6 +40,7 @@ class Subject:
     by_source: Tensor
     classification: bool
     truth: Tensor | None
+    masks: Mapping[str, Tensor]
     scored: Tensor
     scored_as: str
     node_names: Sequence[str] | None
@@ -49,23 +56,24 @@ class Subject:
 
         Raises:
             GraphError: they do not fit together, or hold numbers that are not finite.
+            OptionError: the prediction is none.
         """
         check_graph(graph)
-        mean = prediction.mean.detach().cpu().double()
-        parts = torch.stack([prediction.by_source[part].detach().cpu().double() for part in PARTS])
-        _check_shape(mean, graph)
+        mean, parts = _moments(prediction, graph)
         if not bool(mean.isfinite().all() and parts.isfinite().all()):
             raise GraphError(
                 "the prediction holds numbers that are not finite", "look at model(x, edge_index)"
             )
         classification = prediction.task == "classification"
         truth, known = _truth(graph, mean, classification=classification)
-        scored, scored_as = _scored(graph, known)
+        masks = {name: _mask(graph, name) for name in GROUPS if graph.get(name) is not None}
+        scored, scored_as = _scored(masks.get("test_mask"), known)
         return cls(
             mean=mean,
             by_source=parts,
             classification=classification,
             truth=truth,
+            masks=masks,
             scored=scored,
             scored_as=scored_as,
             node_names=_names(graph, "node_names", len(mean)),
@@ -91,21 +99,38 @@ class Subject:
         return self.mean.argmax(1) != self.truth
 
 
-def _check_shape(mean: Tensor, graph: Data) -> None:
+def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
+    """Means and parts of the variance, ``[nodes, outputs]`` and ``[parts, nodes, outputs]``."""
+    if not isinstance(prediction, Prediction):
+        raise OptionError(
+            f"the prediction is a {type(prediction).__name__}",
+            "prediction = vg.predict(model, graph)",
+        )
+    named: dict[str, Any] = {part: prediction.by_source.get(part) for part in PARTS}
+    mean, *parts = (each.cpu().double() for each in tensors(mean=prediction.mean, **named))
     if mean.dim() != 2 or len(mean) != graph.num_nodes or mean.size(1) == 0:
         raise GraphError(
             f"the prediction has shape {tuple(mean.shape)}, the graph {graph.num_nodes} nodes",
             "predict all of its nodes: vg.predict(model, graph) without nodes=",
         )
+    for part, var in zip(PARTS, parts, strict=True):
+        if var.shape != mean.shape:
+            raise GraphError(
+                f"the prediction has shape {tuple(mean.shape)}, its variance by {part} "
+                f"{tuple(var.shape)}",
+                "take it as it is predicted: vg.predict(model, graph)",
+            )
+    return mean, torch.stack(parts)
 
 
 def _truth(graph: Data, mean: Tensor, *, classification: bool) -> tuple[Tensor | None, Tensor]:
     """The truth, and for which nodes it is known, ``[nodes]`` bool."""
-    y, (nodes, outputs) = graph.get("y"), mean.shape
-    if y is None:
+    nodes, outputs = mean.shape
+    if graph.get("y") is None:
         return None, torch.zeros(nodes, dtype=torch.bool)
-    if y.numel() == nodes * (1 if classification else outputs):
-        y = y.detach().cpu().reshape((nodes,) if classification else (nodes, outputs))
+    (y,) = tensors(y=graph.y)
+    if y.numel() == nodes * (1 if classification else outputs) and not y.is_complex():
+        y = y.cpu().reshape((nodes,) if classification else (nodes, outputs))
         if not classification:
             return y.double(), y.isfinite().all(1)
         if not (y.is_floating_point() or y.dtype == torch.bool) and int(y.max()) < outputs:
@@ -117,20 +142,32 @@ def _truth(graph: Data, mean: Tensor, *, classification: bool) -> tuple[Tensor |
     )
 
 
-def _scored(graph: Data, known: Tensor) -> tuple[Tensor, str]:  # [nodes] bool -> [nodes] bool
-    mask = graph.get("test_mask")
-    if mask is not None and mask.shape == known.shape and bool((mask.cpu() & known).any()):
-        known = mask.cpu() & known
+def _mask(graph: Data, name: str) -> Tensor:  # -> [nodes] bool
+    (mask,) = tensors(**{name: graph[name]})
+    if mask.dtype != torch.bool or mask.shape != (graph.num_nodes,):
+        raise GraphError(
+            f"{name} is {mask.dtype} of shape {tuple(mask.shape)} for {graph.num_nodes} nodes",
+            f"graph.{name} = mask, [nodes] bool; one of several is mask[:, 0]",
+        )
+    return mask.cpu()
+
+
+def _scored(test: Tensor | None, known: Tensor) -> tuple[Tensor, str]:  # [nodes] bool, each
+    if test is not None and bool((test & known).any()):
+        known = test & known
         return known, f"{int(known.sum()):,} test nodes"
     return known, f"{int(known.sum()):,} nodes with a known truth"
 
 
 def _names(graph: Data, field: str, count: int) -> list[str] | None:
-    names: Sequence[Any] | None = graph.get(field)
+    names: object = graph.get(field)
     if names is None:
         return None
-    if len(names) != count:
-        raise GraphError(
-            f"{field} has {len(names)} entries for {count}", f"give {count}, or del graph.{field}"
-        )
-    return list(map(str, names))
+    remedy = f"give {count}, or del graph.{field}"
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise GraphError(f"{field} is a {type(names).__name__}, not a list of names", remedy)
+    found = list(map(str, names))
+    if len(found) != count:
+        raise GraphError(f"{field} has {len(found)} entries for {count}", remedy)
+    text(field, "".join(found), remedy=f"correct it, or del graph.{field}")
+    return found
