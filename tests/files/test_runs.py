@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 
 import varigraph as vg
 from files.processes import killed, started
-from files.test_folder_lock import HOLDING
+from files.test_locks import HOLDING
 from links.scorers import two_cliques
 from varigraph.cli import app
 from varigraph.errors import OptionError
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.studies import run as study
 from varigraph.studies.comparison import paper_study
 from varigraph.studies.links import links_study

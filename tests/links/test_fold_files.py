@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from varigraph.errors import FileError, OptionError
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.links.fold_files import FoldFiles
 from varigraph.links.judgement import Judgement
 

@@ -3,7 +3,7 @@ import torch
 
 from varigraph import metrics
 from varigraph.data import add_noise, load
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import predict
 from varigraph.studies.ladder_points import LadderPoints
 from varigraph.studies.ladders import Ladders

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.studies.own_model.weight_file import read_weights
 from varigraph.studies.pieces import Pieces
 

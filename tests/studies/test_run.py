@@ -7,7 +7,7 @@ import torch
 
 from varigraph.data import load
 from varigraph.errors import DatasetError, FileError, OptionError
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import score
 from varigraph.studies import run as study

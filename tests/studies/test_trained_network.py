@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from varigraph.data import load
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.studies import trained_network as module
 from varigraph.studies.pieces import Pieces
 from varigraph.studies.trained_network import trained_network

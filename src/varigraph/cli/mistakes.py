@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import typer
 
 from varigraph.errors import VarigraphError
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 
 MISTAKE, INTERRUPTED = 2, 130
 GOES_ON = "stopped; what was finished is kept, the same command goes on"

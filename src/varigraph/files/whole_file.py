@@ -8,13 +8,14 @@ import os
 import re
 import secrets
 import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from varigraph.errors import FileError
-from varigraph.files.advisory_lock import try_lock
+from varigraph.files.locks import try_lock
 
 #: Refuses a name that exists, a link included; Windows has no links to follow.
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -177,3 +178,21 @@ def _unwritable(path: Path, error: OSError) -> FileError:
         return FileError(path, f"there is no folder {path.parent}", f"mkdir -p {path.parent}")
     remedy = _REMEDIES.get(error.errno or 0, "choose another file")
     return FileError(path, f"cannot be written: {error.strerror or error}", remedy)
+
+
+class UnusedFileWarning(UserWarning):
+    """A file is damaged, or something else made it than what asks for it: it is not used."""
+
+
+def say_unused(path: Path) -> None:
+    """Warn about a file that is not used; nothing where there is none.
+
+    Args:
+        path: the file.
+    """
+    if path.exists():
+        warnings.warn(
+            f"{path} is damaged, or other options made it: it is not used",
+            UnusedFileWarning,
+            stacklevel=2,
+        )

@@ -13,7 +13,7 @@ import torch
 from varigraph.data.archives import opened_arrays
 from varigraph.errors import FileError, OptionError
 from varigraph.files import replacing
-from varigraph.files.unused_file import say_unused
+from varigraph.files.whole_file import say_unused
 from varigraph.links.fold_settings import Settings
 from varigraph.links.judgement import Judgement
 

@@ -11,7 +11,7 @@ from typing import Any
 from varigraph.data.opened_files import regular
 from varigraph.errors import FileError, OptionError
 from varigraph.files import locked, write_json
-from varigraph.files.folder_lock import LOCK, unusable
+from varigraph.files.locks import LOCK, unusable
 from varigraph.studies.pieces import Pieces
 
 CONFIG = "config.json"

@@ -19,7 +19,7 @@ from varigraph.data.opened_files import regular
 from varigraph.errors import FileError
 from varigraph.files import replacing, write_json
 from varigraph.files.fingerprint import fingerprint
-from varigraph.files.unused_file import say_unused
+from varigraph.files.whole_file import say_unused
 
 Arrays = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]

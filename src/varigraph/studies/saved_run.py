@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from varigraph.data import load
 from varigraph.errors import FileError, OptionError
 from varigraph.files.fingerprint import weights_fingerprint
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import Prediction
 from varigraph.quantify import Level
 from varigraph.studies.config import Study

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from studies.comparison import fakes
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.studies.comparison.bench import Bench
 from varigraph.studies.comparison.cell import Cell
 from varigraph.studies.comparison.link_piece import LinkPiece

@@ -13,7 +13,7 @@ import pytest
 from studies.comparison import fakes
 from studies.comparison.conftest import FAST
 from varigraph.errors import OptionError, VarigraphError
-from varigraph.files.unused_file import UnusedFileWarning
+from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.studies.comparison import paper_study
 from varigraph.studies.comparison import study as module
 

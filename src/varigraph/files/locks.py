@@ -1,16 +1,46 @@
-"""A folder in which one process works at a time."""
+"""Locks that end with the process that holds them, and folders in which one works at a time."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
 from varigraph.errors import OptionError
-from varigraph.files.advisory_lock import try_lock
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def try_lock(handle: int) -> bool:
+        """Whether the open file is now locked for this process alone. It never waits."""
+        os.lseek(handle, 2**30, os.SEEK_SET)  # a locked place cannot be read, so it is far away
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        finally:
+            os.lseek(handle, 0, os.SEEK_SET)
+        return True
+
+else:
+    import fcntl
+
+    def try_lock(handle: int) -> bool:
+        """Whether the open file is now locked for this process alone. It never waits.
+
+        Raises:
+            OSError: if the file system knows no locks.
+        """
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
 
 LOCK = ".varigraph-lock"
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -9,10 +9,10 @@ import pytest
 from files.processes import killed, started
 from varigraph.errors import OptionError
 from varigraph.files import locked
-from varigraph.files.folder_lock import LOCK
+from varigraph.files.locks import LOCK
 
 HOLDING = """
-from varigraph.files.folder_lock import locked
+from varigraph.files.locks import locked
 with locked(folder):
     print("holding", flush=True)
     time.sleep(600)
@@ -20,7 +20,7 @@ with locked(folder):
 #: Notes down when it had the lock, for as long as it is refused.
 TAKING_TURNS = """
 from varigraph.errors import OptionError
-from varigraph.files.folder_lock import locked
+from varigraph.files.locks import locked
 print("ready", flush=True)
 turns = 0
 while turns < 40:
