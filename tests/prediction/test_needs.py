@@ -15,7 +15,8 @@ from prediction import measured
 from prediction.networks import Functional, made, noisy_ring
 from varigraph.errors import TooLargeError
 from varigraph.moments import Gaussian
-from varigraph.moments.tape import Bend, Drop, Scale, Tape
+from varigraph.moments.operators import Scale
+from varigraph.moments.tape import Bend, Drop, Tape
 from varigraph.prediction import needs
 from varigraph.prediction.first_order import method as first_order
 from varigraph.prediction.memory import as_bytes

@@ -13,9 +13,9 @@ from varigraph.moments.by_rows import by_node
 from varigraph.moments.elementwise import elementwise
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain, rescaled
+from varigraph.moments.operators import Scale
 from varigraph.moments.propagation import added, recorded
 from varigraph.moments.registry import implements
-from varigraph.moments.tape import Scale
 
 Value = Gaussian | Tensor | float
 

@@ -13,10 +13,10 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import by_node
 from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.moments.neighbour_sum import NeighbourSum
+from varigraph.moments.operators import Dense, Scale
 from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.sparse import csr_tensor
-from varigraph.moments.tape import Dense, Scale
 
 
 @implements(F.linear, exactness="exact for independent inputs", modules=[nn.Linear])

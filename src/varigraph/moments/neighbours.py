@@ -16,9 +16,9 @@ from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.link_pairs import counted, each_once, merged
 from varigraph.moments.links import LinkProbabilities, plain
+from varigraph.moments.operators import Sum
 from varigraph.moments.propagation import recorded
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Sum
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,8 +14,9 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
+from varigraph.moments.operators import Operator
 from varigraph.moments.registry import Rule
-from varigraph.moments.tape import Operator, Tape
+from varigraph.moments.tape import Tape
 
 
 def refuse_dropout(x: Gaussian, rate: float) -> Gaussian:

@@ -9,10 +9,10 @@ from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.linear import certain
 from varigraph.moments.maximum import group_max
+from varigraph.moments.operators import Sum
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Sum
 
 Axes = int | list[int] | tuple[int, ...] | None
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.operators import Columns, Sum
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.softmax import Logits
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Columns, Sum
 
 MOVES = [
     "__getitem__",

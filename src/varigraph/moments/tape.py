@@ -3,47 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.sparse import Sparse
-
-if TYPE_CHECKING:
-    from varigraph.moments.neighbours import Neighbours
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """:math:`y_u = W x_u`, the same map at every node."""
-
-    weight: Tensor  # [out, in]
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    r""":math:`y_u = s_u \circ x_u`: a slope, a norm, a factor."""
-
-    factor: Tensor  # broadcasts to [nodes, features]
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """:math:`x` stands in the columns of :math:`y` from ``first`` on."""
-
-    first: int
-
-
-@dataclass(frozen=True, eq=False)
-class Sum:
-    r""":math:`y_u = \sum_v S_{uv} x_v` over rows of another value; random where links are."""
-
-    expected: Sparse
-    neighbours: Neighbours | None = None
-
-
-Operator = Dense | Scale | Columns | Sum
+from varigraph.moments.operators import Operator
 
 
 @dataclass(frozen=True, eq=False)

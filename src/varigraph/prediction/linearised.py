@@ -12,8 +12,9 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
 from varigraph.moments.affine import Affine
+from varigraph.moments.operators import Scale
 from varigraph.moments.propagation import recorded
-from varigraph.moments.tape import Drop, Scale, Tape
+from varigraph.moments.tape import Drop, Tape
 from varigraph.prediction.checks import check_output
 from varigraph.prediction.injection import injected, refuse_own_dropout
 from varigraph.prediction.masked import NO_DROPOUT

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.pairs import blocks_within
-from varigraph.moments.tape import Scale, Tape
+from varigraph.moments.tape import Tape
 from varigraph.prediction.memory import too_large
 from varigraph.prediction.prediction import PARTS
 from varigraph.prediction.question import Question
@@ -33,7 +33,8 @@ def held_by(tape: Tape) -> int:
 def _all(tape: Tape) -> Iterator[Tensor]:
     for entry in tape.entries:
         yield from _numbers(entry.value)
-        yield from (op.factor for _, op in entry.parents if isinstance(op, Scale))
+        for _, operator in entry.parents:
+            yield from operator.numbers
     yield from (drop.added for drop in tape.drops)
     yield from (bend.curvature for bend in tape.bends)
 

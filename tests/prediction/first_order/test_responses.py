@@ -12,14 +12,10 @@ import varigraph as vg
 from prediction.first_order.test_method import Two, uncertain
 from prediction.networks import made, noisy_ring, ring
 from varigraph.errors import MissingRuleError
-from varigraph.moments import Gaussian
-from varigraph.moments.pairs import Pairs
-from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Columns, Dense, Scale, Sum
 from varigraph.prediction import needs
 from varigraph.prediction.first_order.masks_alone import MasksAlone
 from varigraph.prediction.first_order.method import _Network
-from varigraph.prediction.first_order.responses import all_sums, back, sums_on_the_way, walk_back
+from varigraph.prediction.first_order.responses import all_sums, sums_on_the_way, walk_back
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.predict import ask
 
@@ -159,47 +155,11 @@ def test_steps_without_a_response_are_named():
     assert 'method="sampled"' in caught.value.remedy
 
 
-# ---- one operator at a time ----
-
-
-def random(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(0)).double()
-
-
-OPERATORS = {
-    "dense": (Dense(random(3, 2)), lambda h: h @ random(3, 2).T),
-    "one factor": (Scale(torch.tensor(2.5).double()), lambda h: 2.5 * h),
-    "by feature": (Scale(random(3)), lambda h: random(3) * h),
-    "by node": (Scale(random(5, 3)), lambda h: random(5, 3) * h),
-    "a row": (Scale(random(1, 3)), lambda h: random(1, 3) * h),
-    "columns": (Columns(1), lambda h: torch.cat([torch.ones(5, 1).double(), h], dim=1)),
-    "sum": (
-        Sum(Sparse(*torch.tensor([[0, 0, 2, 4], [1, 4, 2, 0]]), random(4), (5, 5))),
-        lambda h: torch.zeros(5, 3).double().index_add(
-            0, torch.tensor([0, 0, 2, 4]), random(4)[:, None] * h[[1, 4, 2, 0]]
-        ),
-    ),
-}  # fmt: skip
-INPUTS = {"dense": 2, "columns": 2}
-
-
-@pytest.mark.parametrize("name", OPERATORS)
-def test_operators_are_transposed(name):
-    """A cotangent goes back by the Jacobian of what the operator stands for."""
-    operator, function = OPERATORS[name]
-    parent = Gaussian.certain(random(5, INPUTS.get(name, 3)))
-    rows = torch.arange(3).repeat_interleave(5)
-    pairs = Pairs(rows, torch.arange(5).repeat(3), random(15, 2, 3), nodes=5, rows=3)
-    jacobian = torch.func.jacrev(function)(parent.mean)
-    want = torch.einsum("uavk,vkwj->uawj", written_out(pairs), jacobian)
-    assert torch.allclose(written_out(back(pairs, operator, parent)), want)
-
-
 def test_sums_on_the_longest_way():
     model = made(lambda: gnn.GCN(4, 5, 3, 3, jk="cat"))
     with torch.no_grad():
         whole = linearised(ask(model, ring(), samples=0))
-    every = [operator.expected for _, _, operator in all_sums(whole.tape)]
+    every = [links.expected for _, _, links in all_sums(whole.tape)]
     assert len(every) == 3
     chain = sums_on_the_way(whole.tape, whole.output)
     assert [id(matrix) for matrix in chain] == [id(matrix) for matrix in reversed(every)]

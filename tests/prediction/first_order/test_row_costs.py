@@ -73,7 +73,7 @@ def test_nobody_walks_to_a_value_that_leads_nowhere():
 
 def test_steps_go_on_from_every_pair():
     whole = recorded("relu")
-    entry, _, operator = list(all_sums(whole.tape))[-1]
+    entry, _, links = list(all_sums(whole.tape))[-1]
     costs = RowCosts(whole.tape, whole.output, {id(entry.value)})
     want = torch.bincount(with_a_hub().edge_index[1], minlength=NODES).double()
-    assert torch.equal(costs.steps(entry.value, operator.expected), want)
+    assert torch.equal(costs.steps(entry.value, links.expected), want)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from varigraph.moments.affine import Affine, Path
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.softmax_moments import row_slices
-from varigraph.moments.tape import Columns, Dense, Operator, Scale, Tape
+from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.responses import Responses
 from varigraph.prediction.first_order.shares import NoiseRoot
 
@@ -76,8 +75,8 @@ class _Covariances:
             else:
                 ways = self.parents[id(value)]
                 width = value.mean.shape[1]
-                parts = [self._forward(self.of(x), operator, pairs) for x, operator in ways]
-                found = torch.stack([_widened(part, width) for part in parts]).sum(0)
+                parts = [operator.forward(self.of(x), pairs, width) for x, operator in ways]
+                found = torch.stack(parts).sum(0)
             self.known[id(value)] = pairs.with_values(found)
         return self.known[id(value)]
 
@@ -96,21 +95,3 @@ class _Covariances:
         if len(path) == 1:
             return pairs.gathered(matrix, self.noise)
         return pairs.gathered(matrix, self._along(path[1:], pairs.through(matrix)))
-
-    @staticmethod
-    def _forward(before: Pairs, operator: Operator, pairs: Pairs) -> Tensor:
-        if isinstance(operator, Dense):
-            return before.at(pairs).values @ operator.weight.to(before.values).T
-        if isinstance(operator, Scale):
-            factor = operator.factor.to(before.values)
-            if factor.dim() == 2 and factor.shape[0] > 1:
-                factor = factor[pairs.column][:, None]
-            return before.at(pairs).values * factor
-        if isinstance(operator, Columns):
-            return F.pad(before.at(pairs).values, (operator.first, 0))
-        return pairs.gathered(operator.expected, before).values
-
-
-def _widened(part: Tensor, width: int) -> Tensor:
-    """A part of a concatenation ends where its columns end: the rest of the row is zero."""
-    return F.pad(part, (0, width - part.shape[-1]))

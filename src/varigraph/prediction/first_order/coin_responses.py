@@ -15,7 +15,7 @@ from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
+from varigraph.moments.tape import Entry, Tape
 from varigraph.prediction.first_order.responses import Responses, all_sums
 
 
@@ -65,10 +65,9 @@ class CoinSum:
 
 def coin_sums(tape: Tape) -> list[CoinSum]:
     """All sums of a pass that have coins."""
-    sums = [(e, m, s.neighbours) for e, m, s in all_sums(tape) if s.neighbours is not None]
     return [
         CoinSum(tape, entry, messages, neighbours)
-        for entry, messages, neighbours in sums
+        for entry, messages, neighbours in all_sums(tape)
         if neighbours.coin_of is not None
     ]
 
@@ -76,12 +75,12 @@ def coin_sums(tape: Tape) -> list[CoinSum]:
 def bytes_of_coins(tape: Tape) -> int:
     """What is prepared for the coins of a pass, at most."""
     total, before = 0, [0]
-    for entry, messages, operator in all_sums(tape):
+    for entry, messages, neighbours in all_sums(tape):
         nodes, size = messages.mean.shape
         item = messages.mean.element_size()
-        if operator.neighbours is not None and operator.neighbours.coin_of is not None:
+        if neighbours.coin_of is not None:
             returned = 0 if isinstance(entry.value, Affine) else sum(before)
-            total += size * item * (len(operator.neighbours.source) + nodes * (2 + 3 * returned))
+            total += size * item * (len(neighbours.source) + nodes * (2 + 3 * returned))
             total += 0 if isinstance(messages, Affine) else 3 * nodes * size * min(size, 32) * item
             before.append(size if isinstance(messages, Affine) else 0)
     return total
@@ -91,9 +90,8 @@ def _again(tape: Tape, messages: Gaussian, neighbours: Neighbours) -> Tensor:
     """Part of each message j -> i that came from i over the same link in the sum before."""
     links, width = len(neighbours.source), messages.mean.shape[1]
     total = messages.mean.new_zeros(1, 1).expand(links, width)
-    for entry, before, earlier in all_sums(tape):
-        inner = earlier.neighbours
-        if inner is None or inner.coin_of is None or not leads_to(tape, entry.value, messages):
+    for entry, before, inner in all_sums(tape):
+        if inner.coin_of is None or not leads_to(tape, entry.value, messages):
             continue
         total = total.contiguous()  # written to from here on
         weight = neighbours.returning(inner)
@@ -114,10 +112,10 @@ def returning_noise(
     outer = coin_sum.neighbours
     if isinstance(coin_sum.entry.value, Affine):
         return
-    for entry, messages, earlier in all_sums(tape):
-        if earlier.neighbours is None or not isinstance(messages, Affine):
+    for entry, messages, inner in all_sums(tape):
+        if not isinstance(messages, Affine):
             continue
-        more = outer.returned(earlier.neighbours)
+        more = outer.returned(inner)
         local = _local_map(tape, entry.value, coin_sum.messages) if bool(more.any()) else None
         if local is not None:
             matrix = Sparse(outer.target, outer.source, more, (outer.nodes, outer.nodes))
@@ -144,7 +142,7 @@ def leads_to(tape: Tape, start: Gaussian, end: Gaussian) -> bool:
     reached = {id(start)}
     for entry in tape.entries:
         for parent, operator in entry.parents:
-            if id(parent) in reached and not isinstance(operator, Sum):
+            if id(parent) in reached and operator.matrix is None:
                 reached.add(id(entry.value))
     return id(end) in reached
 
@@ -157,27 +155,16 @@ def push(
     for entry in tape.entries:
         for parent, operator in entry.parents:
             known = reached.get(id(parent))
-            if known is None or isinstance(operator, Sum):
+            if known is None:
                 continue
-            moved = _forward(known, operator, entry.value, nodes)
+            moved = operator.push(known, nodes, entry.value.mean.shape[1])
+            if moved is None:
+                continue
             before = reached.get(id(entry.value))
             reached[id(entry.value)] = moved if before is None else before + moved
         if entry.value is end:
             break
     return reached[id(end)]
-
-
-def _forward(tangents: Tensor, operator: Operator, child: Gaussian, nodes: Tensor) -> Tensor:
-    if isinstance(operator, Dense):
-        return tangents @ operator.weight.T
-    if isinstance(operator, Scale):
-        factor = operator.factor
-        per_node = factor.dim() == 2 and factor.shape[0] > 1
-        return tangents * (factor[nodes] if per_node else factor)
-    assert isinstance(operator, Columns)
-    out = tangents.new_zeros(len(tangents), child.mean.shape[1])
-    out[:, operator.first : operator.first + tangents.shape[1]] = tangents
-    return out
 
 
 def from_coins(

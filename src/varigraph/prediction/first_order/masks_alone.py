@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from varigraph.moments.tape import Sum
 from varigraph.prediction.linearised import added_by_masks, one_pass
 from varigraph.prediction.question import Question
 
@@ -36,7 +35,7 @@ class MasksAlone:
             parent
             for entry in tape.entries
             for parent, operator in entry.parents
-            if isinstance(operator, Sum)
+            if operator.matrix is not None
         ]
         messages = {place[id(value)]: value.var for value in summed}
         return cls([drop.added for drop in tape.drops], messages)

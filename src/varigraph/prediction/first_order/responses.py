@@ -10,9 +10,11 @@ from torch import Tensor
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.neighbours import Neighbours
+from varigraph.moments.operators import Operator
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Columns, Dense, Entry, Operator, Scale, Sum, Tape
+from varigraph.moments.tape import Entry, Tape
 
 
 @dataclass
@@ -90,7 +92,7 @@ def leaves(entry: Entry, parent: Gaussian) -> bool:
 def _pass_on(
     responses: Responses, entry: Entry, parent: Gaussian, operator: Operator, pairs: Pairs
 ) -> None:
-    moved = back(pairs, operator, parent)
+    moved = operator.back(pairs, parent.mean.shape[1])
     if leaves(entry, parent) and isinstance(parent, Affine):
         responses.boundary.append((parent, moved))
     known = responses.of.get(id(parent))
@@ -114,36 +116,21 @@ def _needed(tape: Tape, until: set[int]) -> set[int]:
     return needed
 
 
-def back(pairs: Pairs, operator: Operator, parent: Gaussian) -> Pairs:
-    """Cotangent of a parent from that of its child."""
-    if isinstance(operator, Dense):
-        return pairs.with_values(pairs.values @ operator.weight.to(pairs.values))
-    if isinstance(operator, Scale):
-        factor = operator.factor.to(pairs.values)
-        if factor.dim() == 2 and factor.shape[0] > 1:
-            factor = factor[pairs.column][:, None]
-        return pairs.with_values(pairs.values * factor)
-    if isinstance(operator, Columns):
-        last = operator.first + parent.mean.shape[1]
-        return pairs.with_values(pairs.values[:, :, operator.first : last])
-    return pairs.through(operator.expected)
-
-
 def sums_on_the_way(tape: Tape, output: Gaussian) -> list[Sparse]:
     """The longest chain of sums from the output back, the last one first."""
     longest: dict[int, list[Sparse]] = {}
     for entry in tape.entries:
         ways = [
-            ([operator.expected] if isinstance(operator, Sum) else []) + longest.get(id(parent), [])
+            ([] if operator.matrix is None else [operator.matrix]) + longest.get(id(parent), [])
             for parent, operator in entry.parents
         ]
         longest[id(entry.value)] = max(ways, key=len, default=[])
     return longest.get(id(output), [])
 
 
-def all_sums(tape: Tape) -> Iterator[tuple[Entry, Gaussian, Sum]]:
-    """Every sum over neighbours on the tape: its entry, its messages and itself."""
+def all_sums(tape: Tape) -> Iterator[tuple[Entry, Gaussian, Neighbours]]:
+    """Every sum over neighbours on the tape: its entry, its messages and its links."""
     for entry in tape.entries:
         for parent, operator in entry.parents:
-            if isinstance(operator, Sum) and operator.neighbours is not None:
-                yield entry, parent, operator
+            if operator.neighbours is not None:
+                yield entry, parent, operator.neighbours

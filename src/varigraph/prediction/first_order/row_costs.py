@@ -11,8 +11,9 @@ from torch import Tensor
 
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.operators import Operator
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Drop, Entry, Operator, Sum, Tape
+from varigraph.moments.tape import Drop, Entry, Tape
 from varigraph.prediction.first_order.coin_responses import CoinSum
 from varigraph.prediction.first_order.responses import leaves, way_back
 
@@ -63,9 +64,9 @@ class RowCosts:
         counts: dict[int, Tensor] = {id(value): start}
         for entry, parents in reversed(self.way):
             ways = [
-                _one_sum(operator.expected, counts[id(parent)])
-                if isinstance(operator, Sum)
-                else counts[id(parent)]
+                counts[id(parent)]
+                if operator.matrix is None
+                else _one_sum(operator.matrix, counts[id(parent)])
                 for parent, operator in parents
                 if id(parent) in counts
             ]
@@ -100,8 +101,8 @@ class RowCosts:
             for parent, operator in parents:
                 moved = self.cotangents(parent)
                 work = moved + own
-                if isinstance(operator, Sum):
-                    work = work + WALK * self.steps(entry.value, operator.expected)
+                if operator.matrix is not None:
+                    work = work + WALK * self.steps(entry.value, operator.matrix)
                 worst = torch.maximum(worst, _sum(held.values()) + moved + work)
                 held[id(parent)] = moved
                 if leaves(entry, parent):

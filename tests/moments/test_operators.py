@@ -1,0 +1,142 @@
+"""Every operator against the matrix that it stands for, all of its answers written out in full."""
+
+import pytest
+import torch
+
+from varigraph.moments.operators import Columns, Dense, Operator, Scale, Sum
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.sparse import Sparse
+
+NODES, IN, OUT, OUTPUTS = 5, 3, 4, 2
+GENERATOR = torch.Generator().manual_seed(0)
+
+
+def random(*shape):
+    return torch.randn(*shape, generator=GENERATOR, dtype=torch.float64)
+
+
+WEIGHT, SLOPES, FACTOR, LINKS = random(OUT, IN), random(NODES, IN), random(IN), random(NODES, NODES)
+LINKS *= torch.rand(NODES, NODES, generator=GENERATOR) < 0.5
+
+
+def sparse(matrix):
+    rows, columns = matrix.nonzero(as_tuple=True)
+    return Sparse(rows, columns, matrix[rows, columns], tuple(matrix.shape))
+
+
+def beside(first, width):
+    """The matrix that puts numbers into some of more columns."""
+    place = torch.zeros(width, IN, dtype=torch.float64)
+    place[first : first + IN] = torch.eye(IN, dtype=torch.float64)
+    return place
+
+
+def at_every_node(matrix):  # [out, in] -> [nodes, out, nodes, in]
+    return torch.einsum("uv,oi->uovi", torch.eye(NODES, dtype=torch.float64), matrix)
+
+
+#: Each operator, the features of its child, and all of its numbers: [nodes, out, nodes, in].
+OPERATORS = {
+    "dense": (Dense(WEIGHT), OUT, at_every_node(WEIGHT)),
+    "slopes": (
+        Scale(SLOPES),
+        IN,
+        torch.einsum("uv,ui,oi->uovi", torch.eye(NODES).double(), SLOPES, torch.eye(IN).double()),
+    ),
+    "factor": (Scale(FACTOR), IN, at_every_node(torch.diag(FACTOR))),
+    "a row": (Scale(FACTOR[None]), IN, at_every_node(torch.diag(FACTOR))),
+    "a number": (
+        Scale(torch.tensor(2.5, dtype=torch.float64)),
+        IN,
+        at_every_node(2.5 * torch.eye(IN, dtype=torch.float64)),
+    ),
+    "first columns": (Columns(0), 5, at_every_node(beside(0, 5))),
+    "last columns": (Columns(2), 5, at_every_node(beside(2, 5))),
+    "sum": (
+        Sum(sparse(LINKS)),
+        IN,
+        torch.einsum("uv,oi->uovi", LINKS, torch.eye(IN, dtype=torch.float64)),
+    ),
+}
+each_operator = pytest.mark.parametrize("name", OPERATORS)
+
+
+def every_pair(values):  # [rows, nodes, outputs, features]
+    rows, nodes = values.shape[:2]
+    row = torch.arange(rows).repeat_interleave(nodes)
+    return Pairs(row, torch.arange(nodes).repeat(rows), values.flatten(0, 1), nodes, rows)
+
+
+def written_out(pairs):  # -> [rows, nodes, outputs, features]
+    dense = torch.zeros(pairs.rows, pairs.nodes, *pairs.values.shape[1:], dtype=torch.float64)
+    dense[pairs.row, pairs.column] = pairs.values
+    return dense
+
+
+@each_operator
+def test_cotangents_go_back_by_the_matrix(name):
+    operator, width, matrix = OPERATORS[name]
+    cotangents = random(NODES, NODES, OUTPUTS, width)
+    want = torch.einsum("ruao,uovi->rvai", cotangents, matrix)
+    found = operator.back(every_pair(cotangents), IN)
+    assert torch.allclose(written_out(found), want)
+
+
+@each_operator
+def test_covariances_go_forward_by_the_matrix(name):
+    operator, width, matrix = OPERATORS[name]
+    covariances = random(NODES, NODES, OUTPUTS, IN)
+    want = torch.einsum("rvai,uovi->ruao", covariances, matrix)
+    wanted = every_pair(torch.zeros_like(want))
+    found = operator.forward(every_pair(covariances), wanted, width)
+    assert torch.allclose(written_out(wanted.with_values(found)), want)
+
+
+@each_operator
+def test_tangents_are_pushed_within_a_node_only(name):
+    operator, width, matrix = OPERATORS[name]
+    nodes, tangents = torch.tensor([3, 0, 3]), random(3, IN)
+    found = operator.push(tangents, nodes, width)
+    if operator.matrix is not None:
+        assert found is None
+        return
+    want = torch.einsum("noi,ni->no", matrix[nodes, :, nodes], tangents)
+    assert torch.allclose(found, want)
+
+
+@each_operator
+@pytest.mark.parametrize("tied", [False, True])
+def test_covariances_of_each_node(name, tied):
+    operator, width, matrix = OPERATORS[name]
+    root = random(NODES, IN, IN)
+    block = root @ root.mT
+    given = block if tied else block.diagonal(dim1=1, dim2=2)
+    before = block if tied else torch.diag_embed(given)
+    want = torch.einsum("uovi,vij,upvj->uop", matrix, before, matrix)
+    found = operator.blocks(given.clone(), random(NODES, IN), width, None)
+    assert operator.ties or found.dim() == given.dim()
+    assert torch.allclose(found if found.dim() == 3 else torch.diag_embed(found), want)
+
+
+@each_operator
+def test_blocks_are_written_over_what_they_come_from(name):
+    operator, width, _ = OPERATORS[name]
+    block, mean = random(NODES, IN, IN), random(NODES, IN)
+    want = operator.blocks(block.clone(), mean, width, None)
+    if operator.overwrites(NODES):
+        assert operator.blocks(block, mean, width, block) is block
+        assert torch.equal(block, want)
+
+
+def test_noise_of_each_node_and_feature_goes_through_a_map():
+    var = torch.rand(NODES, IN, generator=GENERATOR, dtype=torch.float64)
+    found = Dense(WEIGHT).blocks(var, random(NODES, IN), OUT, None)
+    assert torch.allclose(found, WEIGHT @ torch.diag_embed(var) @ WEIGHT.T)
+
+
+def test_an_operator_that_answers_nothing_cannot_be_made():
+    class Unknown(Operator):
+        pass
+
+    with pytest.raises(TypeError, match="abstract"):
+        Unknown()
