@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
+from itertools import count
 from typing import Any
 
 import torch
@@ -37,6 +38,9 @@ ABOUT = frozenset(
         "new_tensor",
     ]
 )
+
+
+_NUMBERS = count()
 
 
 def _operator(function: Callable[..., Any], *, swap: bool = False) -> Callable[..., Any]:
@@ -129,6 +133,11 @@ class Gaussian(TensorLike):
     def certain(cls, value: Tensor) -> Gaussian:
         """A value known exactly: its variance is zero."""
         return cls(value, torch.zeros_like(value))
+
+    @cached_property
+    def number(self) -> int:
+        """A number of its own, by which records know this value."""
+        return next(_NUMBERS)
 
     def _tensor(self) -> Tensor:
         return self.mean

@@ -38,25 +38,29 @@ class Bend:
 
 @dataclass
 class Tape:
-    """All values of a pass in the order in which they were computed."""
+    """All values of a pass in the order in which they were computed, known by their numbers."""
 
     entries: list[Entry] = field(default_factory=list)
     drops: list[Drop] = field(default_factory=list)
     bends: list[Bend] = field(default_factory=list)
     unknown: dict[int, str] = field(default_factory=dict)
-    _known: dict[int, Gaussian] = field(default_factory=dict)
+    _known: set[int] = field(default_factory=set)
 
     def record(self, value: Gaussian, *parents: tuple[Gaussian, Operator]) -> None:
         """Note how a value responds to its parents."""
         self.entries.append(Entry(value, parents))
-        self._known[id(value)] = value  # keeps the value alive: its id stays its own
+        self._known.add(value.number)
 
     def knows(self, value: Gaussian) -> bool:
         """Whether the responses of a value are on record."""
-        return id(value) in self._known and id(value) not in self.unknown
+        return value.number in self._known and value.number not in self.unknown
+
+    def maker_of(self, value: Gaussian) -> str:
+        """The function that made a value for which nobody recorded a response."""
+        return f"{self.unknown.get(value.number, 'a step of the model')}()"
 
     def note(self, value: Any, name: str) -> None:
         """Note by what a value was made for which nobody recorded a response."""
-        if isinstance(value, Gaussian) and id(value) not in self._known:
-            self._known[id(value)] = value
-            self.unknown[id(value)] = name
+        if isinstance(value, Gaussian) and value.number not in self._known:
+            self._known.add(value.number)
+            self.unknown[value.number] = name

@@ -35,45 +35,45 @@ class NodeBlocks:
     @property
     def covariance(self) -> Tensor:  # [nodes, classes, classes]
         """Covariance of the output."""
-        self.held = {id(self.x): self.x.var}
-        added = {id(drop.value): drop.added for drop in self.tape.drops}
+        self.held = {self.x.number: self.x.var}
+        added = {drop.value.number: drop.added for drop in self.tape.drops}
         for entry in self.tape.entries[1:]:
             block = self._sum_of_parts(entry)
-            if id(entry.value) in added:
-                more = added[id(entry.value)]
+            if entry.value.number in added:
+                more = added[entry.value.number]
                 block = block + more if block.dim() == 2 else _on_diagonal(block, more)
-            self.held[id(entry.value)] = block
+            self.held[entry.value.number] = block
             for parent, _ in entry.parents:
                 if self._last(parent, entry):
-                    self.held.pop(id(parent), None)
+                    self.held.pop(parent.number, None)
         self._refuse_unknown(self.output)
-        found = self.held[id(self.output)]
+        found = self.held[self.output.number]
         return found if found.dim() == 3 else torch.diag_embed(found)
 
     @property
     def bytes(self) -> tuple[int, int]:
         """What that needs at its worst moment, and the features of the largest block then."""
-        held, worst = {id(self.x): 0}, (0, 0)
+        held, worst = {self.x.number: 0}, (0, 0)
         tied: set[int] = set()
         for entry in self.tape.entries[1:]:
             nodes, size = entry.value.mean.shape
-            if any(op.ties or id(parent) in tied for parent, op in entry.parents):
-                tied.add(id(entry.value))
-            own = nodes * size * (size if id(entry.value) in tied else 1)
+            if any(op.ties or parent.number in tied for parent, op in entry.parents):
+                tied.add(entry.value.number)
+            own = nodes * size * (size if entry.value.number in tied else 1)
             own *= entry.value.mean.element_size()
             new = sum(not self._in_place(parent, op, entry) for parent, op in entry.parents)
             worst = max(worst, (sum(held.values()) + min(new, 2) * own, size))
-            held[id(entry.value)] = own
+            held[entry.value.number] = own
             for parent, _ in entry.parents:
                 if self._last(parent, entry):
-                    held.pop(id(parent), None)
+                    held.pop(parent.number, None)
         return worst
 
     def _sum_of_parts(self, entry: Entry) -> Tensor:
         total: Tensor | None = None
         for parent, operator in entry.parents:
             self._refuse_unknown(parent)
-            block = self.held[id(parent)]
+            block = self.held[parent.number]
             out = block if self._in_place(parent, operator, entry) else None
             part = operator.blocks(block, parent.mean, entry.value.mean.shape[1], out)
             total = part if total is None else _plus(total, part)
@@ -82,8 +82,8 @@ class NodeBlocks:
 
     def _refuse_unknown(self, value: Gaussian) -> None:
         if not self.tape.knows(value):
-            name = self.tape.unknown.get(id(value), "a step of the model")
-            raise MissingRuleError(f"{name}() has no response", 'take method="sampled"')
+            maker = self.tape.maker_of(value)
+            raise MissingRuleError(f"{maker} has no response", 'take method="sampled"')
 
     def _in_place(self, parent: Gaussian, operator: Operator, entry: Entry) -> bool:
         """Whether a block may be changed: nobody else needs it, and it is not the user's."""
@@ -92,11 +92,11 @@ class NodeBlocks:
         return alone and operator.overwrites(len(parent))
 
     def _last(self, parent: Gaussian, entry: Entry) -> bool:
-        return self._last_user[id(parent)] is entry and parent is not self.output
+        return self._last_user[parent.number] is entry and parent is not self.output
 
     @cached_property
     def _last_user(self) -> dict[int, Entry]:
-        return {id(parent): entry for entry in self.tape.entries for parent, _ in entry.parents}
+        return {parent.number: entry for entry in self.tape.entries for parent, _ in entry.parents}
 
 
 def _plus(total: Tensor, part: Tensor) -> Tensor:

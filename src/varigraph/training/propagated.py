@@ -76,7 +76,7 @@ class PropagatedLogits:
         whole = one_pass(self.question)
         rows = _fitting(whole, rows)
         drops = whole.tape.drops
-        wanted = {id(drop.value) for drop in drops}
+        wanted = {drop.value.number for drop in drops}
         responses = walk_back(whole.tape, whole.output, rows, until=wanted)
         if isinstance(whole.output, Affine):
             covariance = whole.output.covariance[rows]

@@ -38,15 +38,15 @@ def recorded(name):
 def test_no_node_has_more_pairs_than_were_counted(name):
     whole = recorded(name)
     values = [entry.value for entry in whole.tape.entries]
-    until = {id(value) for value in values}
+    until = {value.number for value in values}
     costs = RowCosts(whole.tape, whole.output, until)
     rows = torch.arange(NODES)
     with torch.no_grad():
         found = walk_back(whole.tape, whole.output, rows, until=until)
-    assert {id(entry.value) for entry, _ in costs.way} == set(found.visited)
+    assert {entry.value.number for entry, _ in costs.way} == set(found.visited)
     for value in values:
-        if id(value) in found.visited:
-            pairs = found.visited[id(value)].row.bincount(minlength=NODES)
+        if value.number in found.visited:
+            pairs = found.visited[value.number].row.bincount(minlength=NODES)
             assert bool((costs.pairs(value) >= pairs).all())
     held = sum(pairs.values.nbytes + PAIR * len(pairs.row) for pairs in found.of.values())
     assert float(costs.walking[1].sum()) >= held
@@ -55,7 +55,7 @@ def test_no_node_has_more_pairs_than_were_counted(name):
 
 def test_walks_are_those_of_powers_of_the_links():
     whole = recorded("linear")
-    costs = RowCosts(whole.tape, whole.output, {id(whole.tape.entries[0].value)})
+    costs = RowCosts(whole.tape, whole.output, {whole.tape.entries[0].value.number})
     graph = with_a_hub()
     links = torch.zeros(NODES, NODES).double()
     links[graph.edge_index[1], graph.edge_index[0]] = 1
@@ -74,6 +74,6 @@ def test_nobody_walks_to_a_value_that_leads_nowhere():
 def test_steps_go_on_from_every_pair():
     whole = recorded("relu")
     entry, _, links = list(all_sums(whole.tape))[-1]
-    costs = RowCosts(whole.tape, whole.output, {id(entry.value)})
+    costs = RowCosts(whole.tape, whole.output, {entry.value.number})
     want = torch.bincount(with_a_hub().edge_index[1], minlength=NODES).double()
     assert torch.equal(costs.steps(entry.value, links.expected), want)

@@ -35,7 +35,7 @@ def from_bends(tape: Tape, responses: Responses, noise: Pairs, root: NoiseRoot) 
     classes = noise.values.shape[1]
     total = noise.values.new_zeros(noise.rows, classes, classes, classes)
     for bend in tape.bends:
-        pairs = responses.of.get(id(bend.value))
+        pairs = responses.of.get(bend.value.number)
         if pairs is not None:
             shared = covariances.of(bend.before).at(pairs).values
             total += _bent(pairs, bend.curvature, shared)
@@ -61,28 +61,28 @@ class _Covariances:
     """:math:`Cov(z_u, x_v)` of outputs and values, for the pairs on which outputs respond."""
 
     def __init__(self, tape: Tape, responses: Responses, noise: Pairs, root: NoiseRoot) -> None:
-        self.parents = {id(entry.value): entry.parents for entry in tape.entries}
+        self.parents = {entry.value.number: entry.parents for entry in tape.entries}
         self.visited, self.root = responses.visited, root
         self.noise = noise.with_values(noise.values * root.noise.node[noise.column, None, None])
         self.known: dict[int, Pairs] = {}
 
     def of(self, value: Gaussian) -> Pairs:
         """The covariances with one value, from those with the values before it."""
-        if id(value) not in self.known:
-            pairs = self.visited[id(value)]
+        if value.number not in self.known:
+            pairs = self.visited[value.number]
             if isinstance(value, Affine):
                 found = self._linear(value, pairs)
             else:
-                ways = self.parents[id(value)]
+                ways = self.parents[value.number]
                 width = value.mean.shape[1]
                 parts = [operator.forward(self.of(x), pairs, width) for x, operator in ways]
                 found = torch.stack(parts).sum(0)
-            self.known[id(value)] = pairs.with_values(found)
-        return self.known[id(value)]
+            self.known[value.number] = pairs.with_values(found)
+        return self.known[value.number]
 
     def _linear(self, value: Affine, pairs: Pairs) -> Tensor:
         parts = [
-            self._along(path, pairs).values @ self.root.parts[id(value), path].T
+            self._along(path, pairs).values @ self.root.parts[value.number, path].T
             for path in value.terms
         ]
         return torch.stack(parts).sum(0)

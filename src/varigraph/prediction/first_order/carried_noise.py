@@ -115,7 +115,7 @@ def from_carried_noise(responses: Responses, sources: list[tuple[CoinSum, Carrie
     """Covariance of the outputs due to noise that coins may remove, over all sums."""
     total = torch.zeros(())
     for coin_sum, source in sources:
-        pairs = responses.of.get(id(coin_sum.entry.value))
+        pairs = responses.of.get(coin_sum.entry.value.number)
         if pairs is not None:
             total = total + source.seen(pairs)
     return total

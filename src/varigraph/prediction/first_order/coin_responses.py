@@ -139,32 +139,32 @@ def _local_map(tape: Tape, start: Gaussian, end: Gaussian) -> Tensor | None:
 
 def leads_to(tape: Tape, start: Gaussian, end: Gaussian) -> bool:
     """Whether a value goes into another without further sums."""
-    reached = {id(start)}
+    reached = {start.number}
     for entry in tape.entries:
         for parent, operator in entry.parents:
-            if id(parent) in reached and operator.matrix is None:
-                reached.add(id(entry.value))
-    return id(end) in reached
+            if parent.number in reached and operator.matrix is None:
+                reached.add(entry.value.number)
+    return end.number in reached
 
 
 def push(
     tape: Tape, start: Gaussian, end: Gaussian, tangents: Tensor, nodes: Tensor
 ) -> Tensor:  # [m, features of start] -> [m, features of end]
     """Carry tangents at given nodes forward from one value to another, without further sums."""
-    reached: dict[int, Tensor] = {id(start): tangents}
+    reached: dict[int, Tensor] = {start.number: tangents}
     for entry in tape.entries:
         for parent, operator in entry.parents:
-            known = reached.get(id(parent))
+            known = reached.get(parent.number)
             if known is None:
                 continue
             moved = operator.push(known, nodes, entry.value.mean.shape[1])
             if moved is None:
                 continue
-            before = reached.get(id(entry.value))
-            reached[id(entry.value)] = moved if before is None else before + moved
+            before = reached.get(entry.value.number)
+            reached[entry.value.number] = moved if before is None else before + moved
         if entry.value is end:
             break
-    return reached[id(end)]
+    return reached[end.number]
 
 
 def from_coins(
@@ -173,7 +173,7 @@ def from_coins(
     r""":math:`\sum_k p_k (1 - p_k)\, s_{uk} s_{uk}'`, the response s summed over all layers."""
     keys, slopes = [], []
     for coin_sum in sums:
-        pairs = responses.of.get(id(coin_sum.entry.value))
+        pairs = responses.of.get(coin_sum.entry.value.number)
         if pairs is not None:
             key, slope = _slopes(pairs, coin_sum, len(prob))
             keys.append(key)
@@ -203,7 +203,7 @@ def shift_of_mean(responses: Responses, sums: list[CoinSum]) -> Tensor | float:
     """What the walks that count once add to the mean of the outputs, ``[rows, outputs]``."""
     total: Tensor | float = 0.0
     for coin_sum in sums:
-        pairs = responses.of.get(id(coin_sum.entry.value))
+        pairs = responses.of.get(coin_sum.entry.value.number)
         if pairs is not None:
             moved = (pairs.values @ coin_sum.shift[pairs.column][:, :, None]).squeeze(-1)
             total = total + pairs.sum_rows(moved)

@@ -30,12 +30,12 @@ class MasksAlone:
         if question.links is None or "links" not in question.sources:
             return cls(added_by_masks(alone), {})
         tape = one_pass(alone, exact=False).tape
-        place = {id(entry.value): number for number, entry in enumerate(tape.entries)}
+        place = {entry.value.number: number for number, entry in enumerate(tape.entries)}
         summed = [
             parent
             for entry in tape.entries
             for parent, operator in entry.parents
             if operator.matrix is not None
         ]
-        messages = {place[id(value)]: value.var for value in summed}
+        messages = {place[value.number]: value.var for value in summed}
         return cls([drop.added for drop in tape.drops], messages)

@@ -198,7 +198,7 @@ class _Network:
         """Responses of the outputs of some nodes, walks over one link and back included."""
         found = walk_back(self.whole.tape, self.whole.output, rows, until=wanted | self.returning)
         for coin_sum, leaf, matrix in self.returns:
-            pairs = found.of.get(id(coin_sum.entry.value))
+            pairs = found.of.get(coin_sum.entry.value.number)
             if pairs is not None:
                 more = pairs.with_values(pairs.values @ matrix[pairs.column])
                 found.boundary.append((leaf, more))
@@ -207,7 +207,7 @@ class _Network:
     @cached_property
     def returning(self) -> set[int]:
         """Sums at which noise comes back."""
-        return {id(coin_sum.entry.value) for coin_sum, _, _ in self.returns}
+        return {coin_sum.entry.value.number for coin_sum, _, _ in self.returns}
 
     @cached_property
     def wanted(self) -> set[int]:
@@ -216,7 +216,7 @@ class _Network:
         values = [drop.value for drop in tape.drops] + [s.entry.value for s in self.sums]
         if self.bent:
             values += [bend.value for bend in tape.bends]
-        return {id(value) for value in values}
+        return {value.number for value in values}
 
     def blocks(self) -> Iterator[CorrelatedLogits]:
         """Mean and covariances, block by block."""

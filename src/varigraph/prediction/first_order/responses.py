@@ -22,10 +22,10 @@ class Responses:
     """Cotangents of a block of output nodes, value by value.
 
     Args:
-        of: cotangent of every value, by its id.
+        of: cotangent of every value, by its number.
         boundary: cotangents of values that are linear in the features, from the first step that
             is not: :class:`Affine` values and the part of their cotangent that comes from it.
-        visited: the pairs of every value on the way, by its id, without their cotangents.
+        visited: the pairs of every value on the way, by its number, without their cotangents.
     """
 
     of: dict[int, Pairs] = field(default_factory=dict)
@@ -40,22 +40,22 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
         tape: record of the pass.
         output: the value to start from.
         rows: its nodes to answer for.
-        until: ids of the values whose cotangents are wanted; what lies before all of them is
+        until: numbers of the values whose cotangents are wanted; what lies before all of them is
             not visited, unless it is on the way to the noise of the features.
     """
     _refuse_unknown(tape, output)
     size = output.mean.shape[1]
     start = Pairs.identity(rows, len(output), output.mean, size)
-    responses = Responses({id(output): start})
+    responses = Responses({output.number: start})
     if isinstance(output, Affine):
         responses.boundary.append((output, start))
     for entry, parents in way_back(tape, output, until=until):
-        pairs = responses.of[id(entry.value)]
+        pairs = responses.of[entry.value.number]
         for parent, operator in parents:
             _pass_on(responses, entry, parent, operator, pairs)
-        responses.visited[id(entry.value)] = pairs.pattern
-        if id(entry.value) not in until:
-            del responses.of[id(entry.value)]
+        responses.visited[entry.value.number] = pairs.pattern
+        if entry.value.number not in until:
+            del responses.of[entry.value.number]
     return responses
 
 
@@ -69,18 +69,18 @@ def way_back(
         output: where to start.
         until: as in :func:`walk_back`.
     """
-    needed, reached = _needed(tape, until), {id(output)}
+    needed, reached = _needed(tape, until), {output.number}
     for entry in reversed(tape.entries):
-        if id(entry.value) not in reached:
+        if entry.value.number not in reached:
             continue
         parents = [
             (parent, operator)
             for parent, operator in entry.parents
-            if id(parent) in needed or not isinstance(parent, Affine) or leaves(entry, parent)
+            if parent.number in needed or not isinstance(parent, Affine) or leaves(entry, parent)
         ]
         for parent, _ in parents:
             _refuse_unknown(tape, parent)
-            reached.add(id(parent))
+            reached.add(parent.number)
         yield entry, parents
 
 
@@ -95,14 +95,14 @@ def _pass_on(
     moved = operator.back(pairs, parent.mean.shape[1])
     if leaves(entry, parent) and isinstance(parent, Affine):
         responses.boundary.append((parent, moved))
-    known = responses.of.get(id(parent))
-    responses.of[id(parent)] = moved if known is None else known + moved
+    known = responses.of.get(parent.number)
+    responses.of[parent.number] = moved if known is None else known + moved
 
 
 def _refuse_unknown(tape: Tape, value: Gaussian) -> None:
     if not tape.knows(value):
         raise MissingRuleError(
-            f"{tape.unknown.get(id(value), 'a step of the model')}() has no first-order response",
+            f"{tape.maker_of(value)} has no first-order response",
             'take method="sampled", which works for any model',
         )
 
@@ -111,8 +111,8 @@ def _needed(tape: Tape, until: set[int]) -> set[int]:
     """Values that are wanted, or lie between the output and one that is."""
     needed = set(until)
     for entry in tape.entries:
-        if any(id(parent) in needed for parent, _ in entry.parents):
-            needed.add(id(entry.value))
+        if any(parent.number in needed for parent, _ in entry.parents):
+            needed.add(entry.value.number)
     return needed
 
 
@@ -121,11 +121,11 @@ def sums_on_the_way(tape: Tape, output: Gaussian) -> list[Sparse]:
     longest: dict[int, list[Sparse]] = {}
     for entry in tape.entries:
         ways = [
-            ([] if operator.matrix is None else [operator.matrix]) + longest.get(id(parent), [])
+            ([] if operator.matrix is None else [operator.matrix]) + longest.get(parent.number, [])
             for parent, operator in entry.parents
         ]
-        longest[id(entry.value)] = max(ways, key=len, default=[])
-    return longest.get(id(output), [])
+        longest[entry.value.number] = max(ways, key=len, default=[])
+    return longest.get(output.number, [])
 
 
 def all_sums(tape: Tape) -> Iterator[tuple[Entry, Gaussian, Neighbours]]:

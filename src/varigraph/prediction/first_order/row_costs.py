@@ -32,7 +32,7 @@ class RowCosts:
     Args:
         tape: record of the pass.
         output: the value to start from.
-        until: ids of the values whose cotangents are kept.
+        until: numbers of the values whose cotangents are kept.
     """
 
     tape: Tape
@@ -61,24 +61,24 @@ class RowCosts:
     def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]
         """Number of walks from each output node to a value, times what each node has ahead."""
         start = ahead if ahead is not None else _ones(len(value))
-        counts: dict[int, Tensor] = {id(value): start}
+        counts: dict[int, Tensor] = {value.number: start}
         for entry, parents in reversed(self.way):
             ways = [
-                counts[id(parent)]
+                counts[parent.number]
                 if operator.matrix is None
-                else _one_sum(operator.matrix, counts[id(parent)])
+                else _one_sum(operator.matrix, counts[parent.number])
                 for parent, operator in parents
-                if id(parent) in counts
+                if parent.number in counts
             ]
             if ways:
-                counts[id(entry.value)] = torch.stack(ways).sum(0)
-        return counts.get(id(self.output), torch.zeros(len(self.output), dtype=torch.float64))
+                counts[entry.value.number] = torch.stack(ways).sum(0)
+        return counts.get(self.output.number, torch.zeros(len(self.output), dtype=torch.float64))
 
     def pairs(self, value: Gaussian) -> Tensor:  # [nodes]
         """Largest number of pairs of each output node with a value."""
-        if id(value) not in self._pairs:
-            self._pairs[id(value)] = self.walks(value).clamp_max(len(value))
-        return self._pairs[id(value)]
+        if value.number not in self._pairs:
+            self._pairs[value.number] = self.walks(value).clamp_max(len(value))
+        return self._pairs[value.number]
 
     def steps(self, value: Gaussian, matrix: Sparse) -> Tensor:  # [nodes]
         """Number of walks that go on from a value through a sum."""
@@ -94,7 +94,7 @@ class RowCosts:
     @cached_property
     def walking(self) -> tuple[Tensor, Tensor]:  # [nodes], [nodes]
         """Bytes while a tape is walked back, at the worst moment and at the end."""
-        held: dict[object, Tensor] = {id(self.output): self.cotangents(self.output)}
+        held: dict[object, Tensor] = {self.output.number: self.cotangents(self.output)}
         worst = torch.zeros(len(self.output), dtype=torch.float64)
         for entry, parents in self.way:
             own = self.cotangents(entry.value)
@@ -104,12 +104,12 @@ class RowCosts:
                 if operator.matrix is not None:
                     work = work + WALK * self.steps(entry.value, operator.matrix)
                 worst = torch.maximum(worst, _sum(held.values()) + moved + work)
-                held[id(parent)] = moved
+                held[parent.number] = moved
                 if leaves(entry, parent):
                     held[len(held), "boundary"] = moved
-            held[id(entry.value), "pattern"] = PAIR * self.pairs(entry.value)
-            if id(entry.value) not in self.until:
-                del held[id(entry.value)]
+            held[entry.value.number, "pattern"] = PAIR * self.pairs(entry.value)
+            if entry.value.number not in self.until:
+                del held[entry.value.number]
         return worst, _sum(held.values())
 
     def from_masks(self, drops: Sequence[Drop]) -> Tensor:  # [nodes]

@@ -51,7 +51,7 @@ class NoiseRoot:
         leaves: dict[int, Affine] = {}
         gains: dict[tuple[int, Path], Tensor] = {}
         for sample in samples:
-            leaves.update((id(leaf), leaf) for leaf, _ in sample.boundary)
+            leaves.update((leaf.number, leaf) for leaf, _ in sample.boundary)
             for key, gain in _gains_of(sample).items():
                 gains[key] = gains[key] + gain if key in gains else gain
         return cls(tuple(leaves.values()), gains, whole=nodes <= SAMPLE)
@@ -59,7 +59,7 @@ class NoiseRoot:
     @classmethod
     def all_of(cls, responses: Responses) -> NoiseRoot:
         """A root that leaves nothing out and that the weights can be learned through."""
-        leaves = {id(leaf): leaf for leaf, _ in responses.boundary}
+        leaves = {leaf.number: leaf for leaf, _ in responses.boundary}
         return cls(tuple(leaves.values()), {}, whole=True)
 
     @cached_property
@@ -97,7 +97,9 @@ class NoiseRoot:
 
     @cached_property
     def _maps(self) -> dict[tuple[int, Path], Tensor]:
-        return {(id(leaf), path): term for leaf in self.leaves for path, term in leaf.maps.items()}
+        return {
+            (leaf.number, path): term for leaf in self.leaves for path, term in leaf.maps.items()
+        }
 
     @property
     def noise(self) -> InputNoise:
@@ -129,8 +131,8 @@ def _gains_of(responses: Responses) -> dict[tuple[int, Path], Tensor]:
         for path in leaf.terms:
             arriving = leaf.noise.overlap(path, path)[pairs.column].clamp_min(0).sqrt()
             gain = _gain_of(pairs.values, scale[pairs.row] * arriving[:, None])
-            known = gains.get((id(leaf), path))
-            gains[id(leaf), path] = gain if known is None else known + gain
+            known = gains.get((leaf.number, path))
+            gains[leaf.number, path] = gain if known is None else known + gain
     return gains
 
 
@@ -146,7 +148,7 @@ def _gain_of(values: Tensor, scale: Tensor) -> Tensor:  # [pairs, outputs, featu
 
 def _roots(responses: Responses) -> dict[tuple[int, Path], Tensor]:
     """Root of the features' noise in each value and path by itself, ``[features, features]``."""
-    leaves = {id(leaf): leaf for leaf, _ in responses.boundary}
+    leaves = {leaf.number: leaf for leaf, _ in responses.boundary}
     return {
         (key, path): _upright((term.double() * leaf.noise.feature) @ term.double().T)
         for key, leaf in leaves.items()
@@ -162,7 +164,7 @@ def _variance_by_walk(
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
             arriving = leaf.noise.overlap(path, path)[pairs.column, None]
-            each = (pairs.values @ roots[id(leaf), path].to(pairs.values)).square_().sum(-1)
+            each = (pairs.values @ roots[leaf.number, path].to(pairs.values)).square_().sum(-1)
             total = total + pairs.sum_rows(arriving * each)
     return total.clamp_min(0)
 
@@ -187,7 +189,7 @@ def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
     total: Pairs | None = None
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
-            narrow = pairs.with_values(pairs.values @ root.parts[id(leaf), path])
+            narrow = pairs.with_values(pairs.values @ root.parts[leaf.number, path])
             spread = leaf.noise.spread(narrow, path)
             total = spread if total is None else total + spread
     assert total is not None
@@ -220,7 +222,7 @@ def from_masks(responses: Responses, drops: Sequence[Drop], added: Sequence[Tens
     r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'` over all places where dropout acts."""
     total = torch.zeros(())
     for drop, variance in zip(drops, added, strict=True):
-        pairs = responses.of.get(id(drop.value))
+        pairs = responses.of.get(drop.value.number)
         if pairs is not None:
             total = total + weighted_gram(pairs, variance)
     return total
