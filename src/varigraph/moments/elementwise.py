@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.by_rows import by_node
+from varigraph.moments.chunks import row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.operators import Scale
 from varigraph.moments.propagation import current, recorded
-from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.tape import Bend
 
 Activation = TypeVar("Activation", bound=Callable[..., Gaussian])

@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import InputNoise
+from varigraph.moments.chunks import AT_ONCE, row_slices
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.softmax_moments import AT_ONCE, row_slices
 from varigraph.moments.sparse import Sparse
 
 if TYPE_CHECKING:

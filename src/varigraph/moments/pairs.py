@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import TooLargeError
+from varigraph.moments.chunks import blocks_within
 from varigraph.moments.sparse import Sparse
 
 
@@ -156,23 +157,6 @@ def row_blocks(
             'give more memory=, or take method="sampled"',
         )
     return blocks_within(rows, cost, memory if at_once is None else min(memory, at_once))
-
-
-def blocks_within(rows: Tensor, cost: Tensor, memory: float) -> Iterator[Tensor]:
-    """Blocks of rows that together cost no more than a bound; what costs more alone is alone.
-
-    Args:
-        rows: the output nodes.
-        cost: bytes for each of them, ``[rows]``.
-        memory: the bound.
-    """
-    total, first = cost.double().cumsum(0), 0
-    while first < len(rows):
-        spent = float(total[first - 1]) if first else 0.0
-        end = int(torch.searchsorted(total, spent + memory, right=True))
-        end = max(end, first + 1)
-        yield rows[first:end]
-        first = end
 
 
 def _walks(chain: Sequence[Sparse]) -> Tensor:  # [nodes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -11,14 +10,13 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from varigraph.kernels import fused
+from varigraph.moments.chunks import row_slices
 from varigraph.moments.gaussian import Gaussian
 
 #: Points over all masks together: few per mask are enough where many masks are averaged.
 TOTAL_POINTS = 1024
 #: At least this many per mask for each class, and some more: fewer cannot be white.
 POINTS_PER_CLASS, MORE_POINTS = 2, 4
-#: Numbers that are held at once while class probabilities are integrated: some megabytes.
-AT_ONCE = 2**20
 #: Numbers that derivatives hold for each probability.
 HELD = 8
 #: Up to this variance of its logits a softmax is taken by its derivatives: its variance is then
@@ -155,14 +153,3 @@ def _by_points(mean: Tensor, var: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     shift = drawn.mean(1)
     var = drawn.square_().mean(1).addcmul_(shift, shift, value=-1).clamp_min_(0)
     return (middle - shift).clamp_min_(0), var
-
-
-def row_slices(nodes: int, numbers: int) -> Iterator[slice]:
-    """Slices of the nodes such that what is computed at once fits in a processor's cache.
-
-    Args:
-        nodes: how many there are.
-        numbers: how many numbers each of them needs.
-    """
-    step = max(1, AT_ONCE // numbers)
-    return (slice(first, first + step) for first in range(0, nodes, step))

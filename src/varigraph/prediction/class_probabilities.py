@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points, row_slices
+from varigraph.moments.chunks import row_slices
+from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points
 from varigraph.prediction.logits import CorrelatedLogits, diagonal, root_of
 from varigraph.prediction.prediction import PARTS
 

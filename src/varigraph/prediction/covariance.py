@@ -7,7 +7,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from varigraph.moments.softmax_moments import row_slices
+from varigraph.moments.chunks import row_slices
 from varigraph.prediction.answer import answer_by_blocks
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.class_probabilities import active_parts

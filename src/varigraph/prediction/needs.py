@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from varigraph.moments.chunks import blocks_within
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.pairs import blocks_within
 from varigraph.moments.tape import Tape
 from varigraph.prediction.memory import too_large
 from varigraph.prediction.prediction import PARTS

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine, Path
+from varigraph.moments.chunks import row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.responses import Responses
 from varigraph.prediction.first_order.shares import NoiseRoot

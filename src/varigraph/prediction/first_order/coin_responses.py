@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
+from varigraph.moments.chunks import row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Entry, Tape
 from varigraph.prediction.first_order.responses import Responses, all_sums

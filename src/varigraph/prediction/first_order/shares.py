@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine, InputNoise, Path
+from varigraph.moments.chunks import row_slices
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.softmax_moments import row_slices
 from varigraph.moments.tape import Drop
 from varigraph.prediction.first_order.responses import Responses
 
