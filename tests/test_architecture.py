@@ -19,6 +19,7 @@ FLOW = [
     "data",
     "links",
     "moments",
+    "rules",
     "prediction",
     "training",
     "baselines",

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from varigraph import baselines, errors, metrics
+    from varigraph import baselines, errors, metrics, rules
     from varigraph.data import add_noise, load, read_links
     from varigraph.errors import VarigraphError
     from varigraph.links import link_probabilities
@@ -42,6 +42,7 @@ __all__ = [
     "predict",
     "read_links",
     "report",
+    "rules",
     "train",
 ]
 
@@ -63,6 +64,7 @@ _MODULES = {
     "errors": "errors",
     "metrics": "metrics",
     "plots": "reporting.plots",
+    "rules": "rules",
 }
 
 

@@ -1,4 +1,4 @@
-"""A law that nothing can break is no law: each of the four is broken on purpose."""
+"""A law that nothing can break is no law: each of the five is broken on purpose."""
 
 import math
 from unittest.mock import patch
@@ -109,3 +109,21 @@ def test_the_fourth_law_finds_a_variance_that_does_not_scale():
     check_rule(bent, x=X, oracle=jacobian)  # too little for an oracle to see
     with pytest.raises(AssertionError, match="law 4: the variance does not scale"):
         check_rule(bent, x=X, oracle=jacobian, linear=True)
+
+
+def test_the_fifth_law_finds_a_wrong_response():
+    from varigraph.rules import Scale, recorded
+
+    def answering(slope):
+        def rule(layer, x):
+            out = vg.Gaussian(2 * x.mean, 4 * x.var)
+            return recorded(out, (x, Scale(torch.tensor(slope).to(x.mean))))
+
+        LAYERS.pop(Double, None)
+        vg.implements(Double, exactness="exact")(rule)
+        return Double()
+
+    x = vg.Gaussian(X.mean[:, None], X.var[:, None])
+    check_rule(answering(2.0), x=x, oracle=jacobian, linear=True)
+    with pytest.raises(AssertionError, match="law 5"):
+        check_rule(answering(3.0), x=x, oracle=jacobian, linear=True)

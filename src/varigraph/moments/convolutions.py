@@ -108,7 +108,7 @@ def appnp(
 def gin_conv(layer: gnn.GINConv, x: Gaussian, edge_index: Tensor, size: Any = None) -> Any:
     r"""Moments of :math:`f((1 + \epsilon) x_u + \sum_{v \in N(u)} x_v)`."""
     _one_kind_of_node(layer, x, size)
-    neighbours = _incoming(layer, x, edge_index, None)
+    neighbours = incoming(layer, x, edge_index, None)
     if _aggregation(layer) == "max":
         raise MissingRuleError(
             "GINConv(aggr='max') has no moment rule", "use aggr='sum' or 'mean', or write a rule"
@@ -131,7 +131,7 @@ def _self_and_neighbours(
     """
     if isinstance(x, ByRows) and of_self is not None:
         x.settle()
-    neighbours = _incoming(layer, x, edge_index, edge_weight)
+    neighbours = incoming(layer, x, edge_index, edge_weight)
     largest = _aggregation(layer) == "max"
     summed = _largest(neighbours, messages) if largest else NeighbourSum(neighbours, messages)
     if of_self is None:
@@ -170,10 +170,23 @@ def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, featur
     return group_max(messages, neighbours.target, groups=neighbours.nodes, prob=neighbours.prob)
 
 
-def _incoming(
-    layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+def incoming(
+    layer: gnn.MessagePassing,
+    x: Gaussian,  # [nodes, features]
+    edge_index: Tensor,
+    edge_weight: Tensor | None = None,  # [edges]
 ) -> Neighbours:
-    """The layer's neighbours, weighted as its aggregation asks."""
+    """Who sends to whom in a layer, weighted as its aggregation asks: mean, sum or max.
+
+    ``incoming(layer, x, edge_index).sum(x)`` has the moments of what the layer sums up, the chances
+    of links included, and their responses are on record.
+
+    Args:
+        layer: the layer, with its ``aggr`` and ``flow``.
+        x: what is sent.
+        edge_index: the links, in any form that the layer takes.
+        edge_weight: weights of the messages.
+    """
     aggregation, links = _aggregation(layer), current().links
 
     def build() -> Neighbours:

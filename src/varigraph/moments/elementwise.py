@@ -30,6 +30,12 @@ def elementwise(rule: Activation) -> Activation:
     .. math::
         g = E[f'(x)] = \frac{\partial}{\partial \mu} E[f(x)] \qquad
         c = E[f''(x)] = 2 \frac{\partial}{\partial \sigma^2} E[f(x)]
+
+    With them the rule serves every closed form; without, only ``"diagonal"``. Both come from the
+    mean that the rule returns, which must therefore be differentiable by torch.
+
+    Args:
+        rule: takes a :class:`Gaussian` and returns one, number by number.
     """
 
     @wraps(rule)

@@ -10,10 +10,14 @@ import torch
 from torch import Tensor, nn
 
 from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
+from varigraph.moments.pairs import Pairs
+from varigraph.moments.tape import Tape
 from varigraph.testing.oracles import Moments
 
 Target = Callable[..., Any]
 Oracle = Callable[[Callable[[Tensor], Tensor], Tensor, Tensor], Moments]
+#: Half the distance over which a mean is differentiated.
+STEP = 1e-5
 #: Relative error allowed for rounding alone.
 ROUNDING = {torch.float32: 2e-4, torch.float64: 1e-9}
 
@@ -27,11 +31,12 @@ def check_rule(
     linear: bool = False,
     **kwargs: Any,
 ) -> float:
-    """Check the rule of a torch function or layer against the four laws, in both precisions.
+    """Check the rule of a torch function or layer against the five laws, in both precisions.
 
     1. It agrees with an independent oracle. 2. Without noise it is the plain function. 3. It keeps
     its digits in float32, with means of 1000 and variances of 0.01 as well. 4. Its variance is
-    never negative and never NaN; through linear layers it scales with that of the input.
+    never negative and never NaN; through linear layers it scales with that of the input. 5. The
+    response that it puts on record, where it does, is the derivative of its mean.
 
     Args:
         target: a torch function, or a layer (a :class:`torch.nn.Module`).
@@ -60,6 +65,7 @@ def check_rule(
         _check_variance(target, args, kwargs, Gaussian(x.mean.to(dtype), x.var.to(dtype)), linear)
     _check_digits(target, args, kwargs, x)
     _check_digits(target, args, kwargs, Gaussian(x.mean * 0 + 1000, x.var * 0 + 0.01))
+    _check_response(target, args, kwargs, x)
     return error
 
 
@@ -79,7 +85,12 @@ def largest_error(target: Target, *args: Any, x: Gaussian, oracle: Oracle, **kwa
 
 def apply(target: Target, x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
     """Moments of ``target(x, *args)`` by its rule."""
-    with torch.no_grad(), propagating(Propagation()):
+    with propagating(Propagation()):
+        return _apply(target, x, *args, **kwargs)
+
+
+def _apply(target: Target, x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
+    with torch.no_grad():
         if not isinstance(target, nn.Module):
             out: Gaussian = _only(target(x, *_cast(args, x), **_cast(kwargs, x)))
             return out
@@ -130,6 +141,50 @@ def _check_digits(target: Target, args: Any, kwargs: Any, x: Gaussian) -> None:
     assert torch.allclose(got.var.double(), want.var, rtol=50 * rounding, atol=rounding * scale), (
         "law 3: the variance loses its digits in float32"
     )
+
+
+def _check_response(target: Target, args: Any, kwargs: Any, x: Gaussian) -> None:
+    """By differences of the mean along one direction; frozen statistics are no derivative."""
+    if x.mean.dim() == 1 and not isinstance(target, nn.Module):
+        x = Gaussian(x.mean[:, None], x.var[:, None])
+    if x.mean.dim() != 2:
+        return
+    tape, here = Tape(), Gaussian(x.mean, x.var)
+    tape.record(here)
+    with propagating(Propagation(tape=tape)) as propagation:
+        out = _apply(target, here, *args, **kwargs)
+    direction = torch.sin(torch.arange(x.mean.numel()).to(x.mean) + 1).view_as(x.mean)
+    judged = out.mean.dim() == 2 and not propagation.approximate
+    found = _along(tape, here, out, direction) if judged else None
+    if found is None:
+        return
+    ahead, behind = (
+        apply(target, Gaussian(x.mean + step * direction, x.var), *args, **kwargs).mean
+        for step in (STEP, -STEP)
+    )
+    slope = (ahead - behind) / (2 * STEP)
+    assert torch.allclose(found, slope, rtol=1e-4, atol=1e-5), "law 5: the response is no slope"
+
+
+def _along(tape: Tape, x: Gaussian, out: Gaussian, direction: Tensor) -> Tensor | None:
+    """How the output moves with x along a direction; None where a response is not on record."""
+    rows = torch.arange(len(out), device=direction.device)
+    start = Pairs.identity(rows, len(out), out.mean, out.mean.shape[1])
+    cotangents, reached = {out.number: start}, [out]
+    for entry in reversed(tape.entries):
+        if entry.value.number not in cotangents:
+            continue
+        for parent, operator in entry.parents:
+            moved = operator.back(cotangents[entry.value.number], parent.mean.shape[1])
+            known = cotangents.get(parent.number)
+            cotangents[parent.number] = moved if known is None else known + moved
+            reached.append(parent)
+    if not all(map(tape.knows, reached)):
+        return None
+    found = cotangents.get(x.number)
+    if found is None:
+        return torch.zeros_like(out.mean)
+    return found.sum_rows((found.values @ direction[found.column][..., None]).squeeze(-1))
 
 
 def _check_variance(target: Target, args: Any, kwargs: Any, x: Gaussian, linear: bool) -> None:
