@@ -79,6 +79,25 @@ def test_a_class_in_other_units_has_the_root_in_these_units():
     assert torch.allclose(scaled, units[:, None] * root_of(covariance), rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_is_left_of_a_difference_has_a_root(dtype):
+    """Off its diagonal it may have more than any variances allow."""
+    rest = 1e-6 * random(50, 5, 5).to(dtype)
+    rest = rest + rest.mT
+    rest.diagonal(dim1=1, dim2=2)[:, ::2] = 0
+    root = root_of(rest)
+    assert bool(root.isfinite().all())
+    still = (root @ root.mT).diagonal(dim1=1, dim2=2)[:, ::2]
+    assert float(still.max()) < 1e-12  # what had no variance has next to none
+
+
+def test_numbers_that_are_none_have_no_root_and_stop_nobody():
+    covariance = covariances(3, 3, 5)
+    covariance[1, 0, 2] = torch.nan
+    root = root_of(covariance)
+    assert root.isfinite().flatten(1).all(1).tolist() == [True, False, True]
+
+
 def test_a_bad_covariance_leaves_the_others_alone():
     good = covariances(3, 3, 5)
     bad = torch.diag(torch.tensor([1.0, 1.0, -0.5])).double()[None]

@@ -15,6 +15,9 @@ from varigraph.prediction.question import Question
 
 #: Relative variance that is added to make a covariance definite.
 RIDGE = 1e-6
+#: Largest correlation that is looked at. There is none beyond 1, but what is left of a difference
+#: of covariances may have any.
+MOST = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,16 +92,18 @@ def root_of(covariance: Tensor, ridge: float = RIDGE) -> Tensor:  # [nodes, clas
     places whatever the machine. The ridge, in units of each class's own variance, makes it so.
     """
     size = _sizes(covariance)  # all in units of its own: a class that hardly moves counts too
-    units = covariance / size / size.mT
+    units = (covariance / size / size.mT).clamp(-MOST, MOST)
     eye = torch.eye(units.shape[-1], dtype=units.dtype, device=units.device)
     root: Tensor
     root, failed = torch.linalg.cholesky_ex(units + ridge * eye)
-    bad = failed > 0
+    lost = ~units.isfinite().flatten(1).all(1)
+    root[lost] = torch.nan  # the answer is refused in the end
+    bad = (failed > 0) & ~lost
     if bool(bad.any()):
-        energy, vectors = torch.linalg.eigh(units[bad])
+        energy, vectors = torch.linalg.eigh(units[bad].double())  # in which it converges
         turned = (energy.clamp_min(0) + ridge).sqrt()[..., None] * vectors.mT
         upper = torch.linalg.qr(turned).R  # turned' turned = upper' upper, and no step can fail
-        root[bad] = (upper * upper.diagonal(dim1=1, dim2=2).sign()[..., None]).mT
+        root[bad] = (upper * upper.diagonal(dim1=1, dim2=2).sign()[..., None]).mT.to(root)
     return size * root
 
 
