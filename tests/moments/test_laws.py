@@ -1,4 +1,4 @@
-"""Every rule, four laws, both precisions."""
+"""Every rule, five laws, both precisions."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""The four laws that every rule obeys, as assertions for our rules and for yours."""
+"""The five laws that every rule obeys, as assertions for our rules and for yours."""
 
 from __future__ import annotations
 
