@@ -213,7 +213,7 @@ def test_a_sure_class_has_the_variance_of_the_others():
 def test_approximate_rules_are_named(method, norm):
     model = GCN(3, 8, 2, 3, norm=norm).eval()
     pred = vg.predict(model, path(), method=method, samples=0)
-    assert pred.method == f"{method} (approximate: {norm})"
+    assert pred.method == f"{method} (approximate {norm})"
     assert pred.approximate == (norm,)
     assert vg.predict(GCN(3, 8, 2, 3).eval(), path(), method=method, samples=0).approximate == ()
 
@@ -249,7 +249,7 @@ def test_auto_keeps_an_approximate_rule_that_agrees_with_draws():
     x = torch.randn(60, 800, generator=torch.Generator().manual_seed(0))
     graph = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long), x_var=0.01)
     pred = vg.predict(Wide().eval(), graph, samples=0)
-    assert pred.method.startswith("first-order (approximate: LayerNorm): 32 draws have ")
+    assert pred.method.startswith("first-order (approximate LayerNorm): 32 draws have ")
 
 
 def test_a_forward_that_ignores_its_features_is_refused():

@@ -17,7 +17,7 @@ PARTS = ("features", "links", "weights", "interactions")
 
 def with_approximate(method: str, rules: Sequence[str]) -> str:
     """The name of a method with the rules that were used and are only approximate."""
-    return f"{method} (approximate: {', '.join(rules)})" if rules else method
+    return f"{method} (approximate {', '.join(rules)})" if rules else method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
