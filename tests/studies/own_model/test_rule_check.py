@@ -61,3 +61,11 @@ def test_a_network_without_dropout_is_judged_in_silence():
 def test_a_task_that_is_unknown():
     with pytest.raises(OptionError, match="task='guess' is unknown"):
         rule_check(GCNConv(2, 2), task="guess")
+
+
+def test_approximate_rules_are_named_in_the_verdict():
+    graph = small_graph(x_var=0.02)
+    model = GraphSAGE(graph.num_features, 4, 2, 3, norm="LayerNorm").eval()
+    found = rule_check(model, graph)
+    assert found.method == "first-order"
+    assert found.reason == "if 32 draws agree with the approximate rule of LayerNorm"

@@ -187,5 +187,5 @@ def _verdict(
         return "sampled", error.problem.splitlines()[0].rstrip(":")
     if answer.approximate:
         names = ", ".join(answer.approximate)
-        return "first-order", f"if {FEW_DRAWS} draws agree: the rule of {names} is approximate"
+        return "first-order", f"if {FEW_DRAWS} draws agree with the approximate rule of {names}"
     return "first-order", "every layer has a rule"
