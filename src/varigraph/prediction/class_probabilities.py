@@ -43,9 +43,11 @@ def class_probabilities(
     by_source = dict.fromkeys(PARTS, torch.zeros_like(logits.mean))
     if not active:
         return logits.mean.softmax(-1), by_source
-    mean, total = _by_derivatives(logits)
-    fractions = _fractions_by_derivatives(logits, active)
-    large = (diagonal(logits.covariance).amax(1) > SMALL).nonzero().ravel()
+    p, covariance = logits.mean.softmax(1), logits.covariance
+    moved = _moved(p, covariance)
+    mean, total = _by_derivatives(p, moved)
+    fractions = _fractions_by_derivatives(logits, active, p, moved)
+    large = (diagonal(covariance).amax(1) > SMALL).nonzero().ravel()
     if len(large) > 0:
         some = logits if len(large) == len(mean) else logits.rows(large)
         mean[large], total[large] = _whole(some, active)
@@ -64,30 +66,30 @@ def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] 
     return {**fitting, "interactions": interactions}  # the same, before it was added and taken off
 
 
-def _by_derivatives(logits: CorrelatedLogits) -> tuple[Tensor, Tensor]:
+def _by_derivatives(p: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:  # [nodes, classes] each
     r"""Mean and variance of the softmax to second order, with :math:`w_i = e_i - p`.
 
     .. math::
         V_i = p_i^2\, a_i \qquad E_i = p_i + \frac{p_i}{2} \Big(a_i - \sum_j p_j a_j\Big)
         \qquad a_i = w_i' \Sigma w_i
+
+    Args:
+        p: the softmax of the mean.
+        moved: a.
     """
-    p = logits.mean.softmax(1)
-    moved = _moved(p, logits.covariance)
     shift = moved - (p * moved).sum(1, keepdim=True)
     return torch.addcmul(p, p, shift, value=0.5), p.square() * moved
 
 
 def _fractions_by_derivatives(
-    logits: CorrelatedLogits, active: Sequence[str]
+    logits: CorrelatedLogits, active: Sequence[str], p: Tensor, moved: Tensor
 ) -> dict[str, Tensor]:  # [nodes, classes] each
     r"""What part of the variance each source has, to first order: :math:`w' \Sigma_s w`."""
-    p = logits.mean.softmax(1)
     if len(active) == 1:
         return {active[0]: torch.ones_like(p)}
-    parts = {part: _moved(p, logits.shares[part]) for part in active if part != "interactions"}
-    whole = _moved(p, logits.covariance)
-    whole = torch.where(whole > 0, whole, 1)
-    shares = {part: moved / whole for part, moved in parts.items()}
+    whole = torch.where(moved > 0, moved, 1)
+    sources = [part for part in active if part != "interactions"]
+    shares = {part: _moved(p, logits.shares[part]) / whole for part in sources}
     return _with_interactions(shares, torch.ones_like(whole))
 
 
