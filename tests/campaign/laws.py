@@ -6,6 +6,7 @@ anything to say about the case.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,6 @@ from varigraph import Prediction
 
 Law = Callable[[Case, Prediction], bool]
 SMALL_NOISE = 1e-6
-LEAST_SLOPE = 2e-3
 DRAWS = 300
 
 
@@ -87,7 +87,7 @@ def repeats(case: Case, pred: Prediction) -> bool:
     """The same seed gives the same bits, or digits on a GPU, which adds in no fixed order."""
     again = case.answer()
     if pred.mean.is_cuda:
-        assert_same_answer(again, pred)
+        _assert_same(case, again, pred)
         return True
     for name, values in figures(pred).items():
         assert torch.equal(values, figures(again)[name]), f"{name} differs the second time"
@@ -100,11 +100,11 @@ def picks_rows(case: Case, pred: Prediction) -> bool:
     if nodes is None:
         index = torch.arange(len(case.data.x)).flip(0)[::2]
         index = torch.cat([index, index[:1]])  # one of them twice
-        assert_same_answer(case.but(nodes=index).answer(), pred, index)
+        _assert_same(case, case.but(nodes=index).answer(), pred, index)
     else:
         index = torch.as_tensor(nodes)
         index = index.nonzero().flatten() if index.dtype == torch.bool else index
-        assert_same_answer(pred, case.but(nodes=None).answer(), index)
+        _assert_same(case, pred, case.but(nodes=None).answer(), index)
     return True
 
 
@@ -116,7 +116,7 @@ def ignores_memory(case: Case, pred: Prediction) -> bool:
         return False
     if bounded.method != pred.method:
         return False
-    assert_same_answer(bounded, pred)
+    _assert_same(case, bounded, pred)
     return True
 
 
@@ -127,7 +127,8 @@ def ignores_order_of_links(case: Case, pred: Prediction) -> bool:
         return False
     order = torch.arange(links.shape[1], device=links.device).flip(0)
     prob = case.data.edge_prob[order] if "edge_prob" in case.data else None
-    assert_same_answer(case.with_data(edge_index=links[:, order], edge_prob=prob).answer(), pred)
+    reordered = case.with_data(edge_index=links[:, order], edge_prob=prob)
+    _assert_same(case, reordered.answer(), pred)
     return True
 
 
@@ -135,7 +136,7 @@ def ignores_layout(case: Case, pred: Prediction) -> bool:
     """How numbers lie in memory says nothing, nor does the form in which one noise is given."""
     x, var = case.data.x, _variance(case)
     plain = case.with_data(x=x.clone(memory_format=torch.contiguous_format), x_var=var)
-    assert_same_answer(plain.answer(), pred)
+    _assert_same(case, plain.answer(), pred)
     return True
 
 
@@ -149,7 +150,7 @@ def follows_names(case: Case, pred: Prediction) -> bool:
     renamed = case.with_data(
         x=data.x[old], edge_index=new[data.edge_index], x_var=_variance(case)[old]
     )
-    assert_same_answer(renamed.answer(), pred, old)
+    _assert_same(case, renamed.answer(), pred, old)
     return True
 
 
@@ -222,15 +223,23 @@ def agrees_with_draws_of_features(case: Case, _: Prediction) -> bool:
     pred = alone.answer()
     drawn = _drawn(alone, var=var, coins=False, masks=False, draws=DRAWS)
     true, mean = drawn.var(0), drawn.mean(0)
-    # Numbers that rounding would hide, and those that only the tails of the noise reach, by a unit
-    # that is all but dead: there is no slope to go by.
     seen = true > (100 * torch.finfo(true.dtype).eps * mean.abs().amax(0)).square()
-    seen &= true > LEAST_SLOPE**2 * SMALL_NOISE
+    seen &= ~_by_few_draws(drawn)
     if is_approximate(case.model):  # which is refined by sampling only where it is far off
         assert_within_factor(pred.total[seen].sum(), true[seen].sum(), "variance due to features")
     else:
         assert_within_factor(pred.total[seen], true[seen], "variance due to features")
     return True
+
+
+def _by_few_draws(drawn: Tensor) -> Tensor:  # [draws, nodes, outputs] -> [nodes, outputs]
+    """Where a hundredth of the draws makes most of the variance.
+
+    Only the tails of the noise get through a unit that is all but dead: two sets of a few hundred
+    draws have little to do with each other there, and no slope says how often that happens.
+    """
+    tail = max(1, len(drawn) // 200)
+    return drawn.sort(0).values[tail:-tail].var(0) < drawn.var(0) / 2
 
 
 def agrees_with_draws_of_all(case: Case, _: Prediction) -> bool:
@@ -281,6 +290,30 @@ SOMETIMES: tuple[Law, ...] = (
 )
 
 
+def _assert_same(case: Case, one: Prediction, two: Prediction, rows: Tensor | None = None) -> None:
+    """Two answers to a case agree, but for what rounding does to covariances that cancel."""
+    blocks = two.method.startswith("covariance")
+    assert_same_answer(one, two, rows, cancelled=_cancelled(case) if blocks else 0.0)
+
+
+def _cancelled(case: Case) -> float:
+    """Rounding error of a sum of covariances before anything cancels: ε (Σ |w| σ)².
+
+    The sum is the answer of the network with positive weights to the deviations of its features.
+    """
+    spread = _variance(case).sqrt()
+    if "edge_prob" in case.data:
+        spread += case.data.x.abs()
+    bold = copy.deepcopy(case.model)
+    for weight in bold.parameters():
+        weight.data.abs_()
+    bold_case = case.but(model=bold)
+    reach, rest = (
+        _own_answer(bold_case.with_data(x=x), raw=True) for x in (spread, torch.zeros_like(spread))
+    )
+    return 10 * torch.finfo(reach.dtype).eps * float((reach - rest).abs().max()) ** 2
+
+
 class _InUnits(nn.Module):
     """A network whose outputs are given in other units."""
 
@@ -319,10 +352,10 @@ def _features_alone(case: Case, var: Tensor, samples: int = 8) -> Case:
     return only.but(nodes=None, sources=("features",), samples=samples, weights=None, dropout=None)
 
 
-def _own_answer(case: Case) -> Tensor:  # -> [nodes, outputs]
+def _own_answer(case: Case, *, raw: bool = False) -> Tensor:  # -> [nodes, outputs]
     zero = torch.zeros_like(case.data.x)
     certain = case.with_data(edge_prob=None)
-    return _drawn(certain, var=zero, coins=False, masks=False, draws=1)[0]
+    return _drawn(certain, raw=raw, var=zero, coins=False, masks=False, draws=1)[0]
 
 
 def _drawn(case: Case, *, raw: bool = False, **what: Any) -> Tensor:  # [draws, nodes, outputs]
