@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varigraph.metrics.bins import equal_mass, equal_width, sums
+from varigraph.metrics.calibration import equal_mass, equal_width, sums
 
 few_values = st.lists(st.integers(0, 5), min_size=1, max_size=40)
 

@@ -23,7 +23,7 @@ from varigraph.metrics import (
     spot_errors,
     variance_calibration,
 )
-from varigraph.metrics.reliability import Reliability
+from varigraph.metrics.calibration import Reliability
 
 MEAN, LABELS = torch.tensor([[0.9, 0.1], [0.6, 0.4]]), torch.tensor([0, 1])
 OF_CLASSES = {

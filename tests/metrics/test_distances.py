@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from varigraph.metrics.distances import UNREACHABLE, distances
+from varigraph.metrics.node_groups import UNREACHABLE, distances
 
 
 @given(st.integers(1, 15), st.integers(0, 25), st.integers(0, 10_000))

@@ -3,7 +3,7 @@ import torch
 from scipy.stats import binomtest
 
 from varigraph.metrics import binary_ece
-from varigraph.metrics.reliability import Reliability
+from varigraph.metrics.calibration import Reliability
 
 
 def pairs(count, *, certain=False):

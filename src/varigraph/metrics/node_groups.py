@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import GraphError
-from varigraph.metrics.bins import BINS, equal_width, sums
-from varigraph.metrics.checks import Numbers, check_bins, check_classes, tensors
-from varigraph.metrics.distances import UNREACHABLE, distances
+from varigraph.metrics.calibration import BINS, equal_width, sums
+from varigraph.metrics.inputs import Numbers, check_bins, check_classes, tensors
 
 #: Distances that have a group of their own.
 NEAR = 3
 DISTANCES = (*map(str, range(NEAR + 1)), "more", "unreachable")
+#: The distance of a node that no path leads to.
+UNREACHABLE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,3 +179,25 @@ def _check_mask(name: str, mask: Tensor, mean: Tensor) -> None:
             f"{name} is {mask.dtype} of shape {tuple(mask.shape)}, but there are {len(mean)} nodes",
             f"give a mask of all nodes, [nodes] bool: {name}=graph.test_mask",
         )
+
+
+def distances(edge_index: Tensor, start: Tensor) -> Tensor:  # [2, edges], [nodes] bool -> [nodes]
+    """Fewest links to any of the starting nodes, in either direction; -1 where there is no path.
+
+    Breadth first: all nodes of one distance are found at once.
+
+    Example:
+        >>> links = torch.tensor([[0, 1], [1, 2]])
+        >>> distances(links, torch.tensor([True, False, False, False])).tolist()
+        [0, 1, 2, -1]
+    """
+    found, reached = torch.where(start, 0, UNREACHABLE), start.clone()
+    source, target = torch.cat([edge_index, edge_index.flip(0)], dim=1)
+    for distance in range(1, len(start)):
+        waiting = ~reached[target]
+        source, target = source[waiting], target[waiting]
+        fresh = target[reached[source]]
+        if not len(fresh):
+            break
+        found[fresh], reached[fresh] = distance, True
+    return found

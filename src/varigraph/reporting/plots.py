@@ -13,7 +13,7 @@ from torch import Tensor
 
 from varigraph import metrics
 from varigraph.files import replacing
-from varigraph.metrics.reliability import Reliability
+from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level
 from varigraph.reporting.page.variance_bins import VarianceBins

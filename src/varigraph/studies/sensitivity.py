@@ -9,7 +9,7 @@ from pathlib import Path
 
 from varigraph.data import load
 from varigraph.files import write_json, write_text
-from varigraph.metrics.bins import BINS
+from varigraph.metrics.calibration import BINS
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
 from varigraph.quantify.rungs import Rung

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics import risk_coverage
-from varigraph.metrics.reliability import Reliability
+from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.levels import Levels
 from varigraph.reporting.page.compact import rounded

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, OptionError
-from varigraph.metrics.checks import tensors
+from varigraph.metrics.inputs import tensors
 from varigraph.options import text
 from varigraph.prediction.prediction import PARTS, Prediction
 
