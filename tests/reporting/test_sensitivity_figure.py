@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from matplotlib.figure import Figure
 
-from varigraph.reporting.sensitivity_figure import errors, sensitivity_figure, variance_by_source
+from varigraph.reporting.sensitivity import errors, sensitivity_figure, variance_by_source
 
 
 def lines(ax):

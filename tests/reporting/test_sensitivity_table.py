@@ -3,7 +3,7 @@ import io
 
 import pytest
 
-from varigraph.reporting.sensitivity_table import sensitivity_csv, sensitivity_table, shown_parts
+from varigraph.reporting.sensitivity import sensitivity_csv, sensitivity_table, shown_parts
 from varigraph.reporting.text_table import markdown
 
 

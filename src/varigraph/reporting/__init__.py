@@ -1,1 +1,1 @@
-"""Tables and figures. Only ``varigraph.reporting.plots`` needs matplotlib."""
+"""Tables and figures. Only ``plots`` and ``sensitivity`` need matplotlib."""

@@ -16,8 +16,8 @@ from varigraph.files import replacing
 from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Level
-from varigraph.reporting.page.variance_bins import VarianceBins
-from varigraph.reporting.sensitivity_figure import COLOURS
+from varigraph.reporting.page.figures import VarianceBins
+from varigraph.reporting.sensitivity import COLOURS
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"

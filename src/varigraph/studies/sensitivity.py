@@ -14,8 +14,7 @@ from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
 from varigraph.quantify.rungs import Rung
 from varigraph.reporting.plots import write_png
-from varigraph.reporting.sensitivity_figure import sensitivity_figure
-from varigraph.reporting.sensitivity_table import sensitivity_csv, sensitivity_table
+from varigraph.reporting.sensitivity import sensitivity_csv, sensitivity_figure, sensitivity_table
 from varigraph.reporting.text_table import TextTable, markdown
 from varigraph.studies.folder import LINKS, claimed
 from varigraph.studies.ladder_points import LadderPoints

@@ -4,7 +4,7 @@ from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
 from reporting.page.made_up import made_up, regression
-from varigraph.reporting.page.causes import causes, explained
+from varigraph.reporting.page.nodes import causes, explained
 from varigraph.reporting.page.subject import Subject
 
 OPTIONS = {"links": "bernoulli", "forward": None}

@@ -3,7 +3,7 @@ import json
 import pytest
 import torch
 
-from varigraph.reporting.page.compact import embedded, rounded
+from varigraph.reporting.page.document import embedded, rounded
 
 
 @pytest.mark.parametrize("digits", [1, 3, 4, 7])

@@ -5,8 +5,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_torch_csr_tensor
 
 from reporting.page.made_up import made_up
-from varigraph.reporting.page import neighbours as module
-from varigraph.reporting.page.neighbours import neighbours
+from varigraph.reporting.page import nodes as module
+from varigraph.reporting.page.nodes import neighbours
 
 
 def test_each_link_is_there_once_with_its_probability():

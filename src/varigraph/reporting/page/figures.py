@@ -1,19 +1,101 @@
-"""The data of a page's charts."""
+"""The figures at the top of a page, and the data of its charts."""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from varigraph.metrics import risk_coverage
+from varigraph.metrics import accuracy, ece, interval_coverage, risk_coverage, spot_errors
 from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify.levels import Levels
-from varigraph.reporting.page.compact import rounded
+from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import Subject
-from varigraph.reporting.page.variance_bins import VarianceBins
+
+
+def headline(subject: Subject) -> dict[str, Any]:
+    """Cards with a label, a value and a hint, and each source's share of the variance.
+
+    Args:
+        subject: of the page.
+    """
+    return {
+        "cards": [
+            dict(zip(("label", "value", "hint"), card, strict=True)) for card in _cards(subject)
+        ],
+        "shares": shares(subject.by_source),
+    }
+
+
+def shares(by_source: Tensor) -> dict[str, float]:  # [parts, nodes, outputs]
+    """Each source's part of the mean variance, adding up to 1; all 0 where nothing is uncertain.
+
+    Args:
+        by_source: variance due to each source.
+    """
+    means = by_source.flatten(1).mean(1)
+    total = means.sum()
+    return dict(zip(PARTS, (means / total.where(total > 0, 1)).tolist(), strict=True))
+
+
+Card = tuple[str, str, str]
+
+
+def _cards(subject: Subject) -> list[Card]:
+    size = ("Nodes", f"{len(subject.mean):,}", "in the graph")
+    if subject.truth is None or not bool(subject.scored.any()):
+        return [size, _spread(subject)]
+    judged = _classified(subject, subject.truth) if subject.classification else _valued(subject)
+    return [*judged, _spread(subject), size]
+
+
+def _classified(subject: Subject, truth: Tensor) -> list[Card]:
+    nodes = subject.scored
+    mean, labels = subject.mean[nodes], truth[nodes]
+    spotted = spot_errors(mean, labels, subject.variance[nodes])
+    cards = [
+        ("Accuracy", f"{100 * accuracy(mean, labels):.1f} %", f"of {subject.scored_as}"),
+        (
+            "Calibration error",
+            f"{100 * ece(mean, labels):.1f} %",
+            "mean gap to the share of right answers",
+        ),
+    ]
+    if spotted.auroc is not None and spotted.confidence_auroc is not None:
+        cards.append(
+            (
+                "Errors found",
+                f"{spotted.auroc:.3f}",
+                f"AUROC of our variance; of plain confidence {spotted.confidence_auroc:.3f}",
+            )
+        )
+    return cards
+
+
+def _valued(subject: Subject) -> list[Card]:
+    assert subject.truth is not None
+    nodes = subject.scored
+    mean, var, truth = subject.mean[nodes], subject.total[nodes], subject.truth[nodes]
+    error = (mean - truth).square().mean().sqrt()
+    return [
+        ("Root mean square error", f"{error:.3g}", f"of {subject.scored_as}"),
+        (
+            "Within 90 % intervals",
+            f"{100 * interval_coverage(mean, var, truth):.1f} %",
+            "of the true values",
+        ),
+    ]
+
+
+def _spread(subject: Subject) -> Card:
+    what = "a class probability" if subject.classification else "an answer"
+    std = subject.total.mean().sqrt()
+    return ("Typical error bar", f"± {std:.2g}", f"of {what}, root of the mean variance")
+
 
 #: Points of a curve; more cannot be told apart on a screen.
 POINTS = 300
@@ -55,10 +137,10 @@ def _risk(subject: Subject) -> dict[str, Any]:
 def _curve(uncertainty: Tensor, wrong: Tensor) -> dict[str, Any]:  # [nodes], [nodes]
     found = risk_coverage(uncertainty, wrong)
     count = len(found.risk)
-    kept = torch.linspace(0, count - 1, min(POINTS, count)).round().long()
+    shown = torch.linspace(0, count - 1, min(POINTS, count)).round().long()
     return {
-        "coverage": rounded(found.coverage[kept]),
-        "risk": rounded(found.risk[kept]),
+        "coverage": rounded(found.coverage[shown]),
+        "risk": rounded(found.risk[shown]),
         "area": found.area,
     }
 
@@ -89,3 +171,51 @@ def _confidence(subject: Subject) -> Tensor:  # [scored nodes]
 def _wrong(subject: Subject) -> Tensor:  # [scored nodes] bool
     assert subject.wrong is not None
     return subject.wrong[subject.scored]
+
+
+#: Intervals of a histogram.
+BINS = 40
+#: How far below the largest variance the first interval starts; what is below falls into it.
+DECADES = 6
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceBins:
+    """How many nodes there are in each interval of variance.
+
+    Args:
+        edges: where the intervals begin, and where the last one ends, ``[intervals + 1]``.
+        right: nodes classified right, or all nodes where the truth is unknown, ``[intervals]``.
+        wrong: nodes classified wrongly, ``[intervals]``.
+    """
+
+    edges: Tensor
+    right: Tensor
+    wrong: Tensor
+
+    @classmethod
+    def of(cls, var: Tensor, wrong: Tensor, *, bins: int = BINS) -> VarianceBins | None:
+        """Count; None where no variance is above 0.
+
+        Args:
+            var: variances, ``[nodes]``.
+            wrong: which nodes are classified wrongly, ``[nodes]`` bool.
+            bins: number of intervals.
+
+        Example:
+            >>> var, wrong = torch.tensor([1.0, 10.0]), torch.tensor([True, False])
+            >>> found = VarianceBins.of(var, wrong, bins=2)
+            >>> found.right.tolist(), found.wrong.tolist()
+            ([0, 1], [1, 0])
+        """
+        var = var.detach().cpu().double()
+        above = var[var > 0]
+        if len(above) == 0:
+            return None
+        high = float(above.max()) * (1 + 1e-9)
+        low = max(float(above.min()), high / 10**DECADES)
+        low = min(low, high / 1.01)  # equal variances still need an interval to be in
+        edges = torch.logspace(math.log10(low), math.log10(high), bins + 1, dtype=torch.float64)
+        place = (torch.bucketize(var, edges, right=True) - 1).clamp(0, bins - 1)
+        counts = (torch.bincount(place[kind], minlength=bins) for kind in (~wrong, wrong))
+        return cls(edges, *counts)

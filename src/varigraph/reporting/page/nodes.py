@@ -1,13 +1,21 @@
-"""The table of nodes that a page lets its reader explore."""
+"""What a page says node by node: its answers, its neighbours and the causes of its variance."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch_geometric.data import Data
 
-from varigraph.reporting.page.compact import rounded
+from varigraph.data import feature_variance
+from varigraph.data.graph_parts import links
+from varigraph.moments.coins import coins_of
+from varigraph.moments.links import Reading
+from varigraph.prediction.network_call import Forward
+from varigraph.quantify import Attribution, attribute
+from varigraph.quantify.attribution import LinkShare, NodeShare
+from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import GROUPS, Subject
 
 
@@ -53,3 +61,148 @@ def _group(subject: Subject) -> list[int] | None:
             place[subject.masks[name]] = number
     found: list[int] = place.tolist()
     return found
+
+
+#: Links that a page can carry: about 20 bytes each.
+MOST = 1_000_000
+
+
+def neighbours(graph: Data) -> dict[str, Any]:
+    """Each link once: its two ends, its probability and, where it has only one, its direction.
+
+    Args:
+        graph: whose links they are.
+
+    Returns:
+        ``count`` alone where there are more than :data:`MOST`.
+    """
+    edge_index = _edges(graph)
+    prob = graph.get("edge_prob")
+    chance = torch.ones(edge_index.size(1)) if prob is None else prob.detach().cpu()
+    coins = coins_of(edge_index, chance, len(graph.x))
+    apart = coins.source != coins.target  # a node is not drawn as its own neighbour
+    if int(apart.sum()) > MOST:
+        return {"count": int(apart.sum())}
+    both = coins.both_ways[apart]
+    return {
+        "count": len(both),
+        "source": coins.source[apart].tolist(),
+        "target": coins.target[apart].tolist(),
+        "prob": None if prob is None else rounded(coins.prob[apart], digits=3),
+        "oneWay": None if bool(both.all()) else (~both).long().tolist(),
+    }
+
+
+def _edges(graph: Data) -> Tensor:  # -> [2, edges]
+    edge_index = links(graph)
+    if edge_index is not None:
+        return edge_index.cpu()
+    starts, source = graph.adj_t.crow_indices().cpu(), graph.adj_t.col_indices().cpu()
+    target = torch.arange(len(graph.x)).repeat_interleave(starts.diff())  # rows of adj_t
+    return torch.stack([source, target])
+
+
+#: Causes that are listed for a node, and single features.
+LISTED, FEATURES = 8, 3
+#: Share of the variance below which a cause is not worth a line.
+WORTH = 0.001
+
+
+def causes(
+    subject: Subject,
+    model: nn.Module | None,
+    graph: Data,
+    *,
+    count: int,
+    links: Reading,
+    forward: Forward | None,
+) -> dict[str, Any]:
+    """Causes by node, and a sentence that says for which nodes there are any.
+
+    Args:
+        subject: of the page.
+        model: that predicted; without it there are no causes.
+        graph: as it was predicted on.
+        count: how many nodes to explain.
+        links: how ``edge_prob`` is read.
+        forward: how the model is called.
+    """
+    if model is None or count == 0:
+        return {"nodes": {}, "note": "Causes were not computed for this page."}
+    if not _data_uncertain(graph, links):
+        return {
+            "nodes": {},
+            "note": "Nothing in the data is uncertain, so nothing in it is a cause.",
+        }
+    chosen, most = explained(subject.variance, count)
+    best = subject.mean.argmax(1) if subject.classification else subject.total.argmax(1)
+    found = {
+        node: attribute(
+            model,
+            graph,
+            node,
+            output=output,
+            links=links,
+            task="classification" if subject.classification else "regression",
+            forward=forward,
+        )
+        for node, output in zip(chosen.tolist(), best[chosen].tolist(), strict=True)
+    }
+    note = (
+        f"Causes were computed for {len(chosen):,} of {len(best):,} nodes: the {most:,} most "
+        f"uncertain and {len(chosen) - most:,} spread evenly over the others."
+    )
+    return {"nodes": {str(node): _entry(why) for node, why in found.items()}, "note": note}
+
+
+def explained(variance: Tensor, count: int) -> tuple[Tensor, int]:  # [nodes] -> [chosen]
+    """The most uncertain nodes, then some that are spread evenly over the ranks of the others.
+
+    Args:
+        variance: of each node.
+        count: how many to choose; two thirds of them are the most uncertain ones.
+
+    Returns:
+        The nodes, and how many of them are the most uncertain.
+
+    Example:
+        >>> explained(torch.tensor([0.1, 0.9, 0.3, 0.2]), 3)
+        (tensor([1, 2, 0]), 2)
+    """
+    order = variance.argsort(descending=True, stable=True)
+    if count >= len(order):
+        return order, len(order)
+    most = -(-2 * count // 3)
+    rest = torch.linspace(most, len(order) - 1, count - most + 1).round().long()[1:]
+    return torch.cat([order[:most], order[rest]]), most
+
+
+def _data_uncertain(graph: Data, links: Reading) -> bool:
+    prob = graph.get("edge_prob")
+    uncertain_links = prob is not None and links == "bernoulli" and bool((prob < 1).any())
+    return uncertain_links or bool(feature_variance(graph).any())
+
+
+def _entry(found: Attribution) -> dict[str, Any]:
+    """Links and nodes by falling share, which divide the whole variance, and single features."""
+    parts: list[NodeShare | LinkShare] = sorted(
+        [*found.nodes, *found.links], key=lambda cause: -cause.share
+    )
+    listed = [cause for cause in parts[:LISTED] if cause.share >= WORTH]
+    return {
+        "std": found.variance**0.5,
+        "causes": [_line(found, cause) for cause in listed],
+        "rest": max(0.0, 1 - sum(cause.share for cause in listed)),
+        "features": [
+            {"what": found.names.of(feature), "share": feature.share}
+            for feature in found.features[:FEATURES]
+        ],
+    }
+
+
+def _line(found: Attribution, cause: NodeShare | LinkShare) -> dict[str, Any]:
+    if isinstance(cause, LinkShare):
+        ends = [cause.source, cause.target]
+        return {"what": found.names.of(cause), "share": cause.share, "kind": "links", "ends": ends}
+    what = f"features of {found.names.of(cause)}"
+    return {"what": what, "share": cause.share, "kind": "features", "ends": [cause.node]}

@@ -1,9 +1,10 @@
-"""``vg.report``: a page about a prediction."""
+"""``varigraph.report``: one page about a prediction, from the options to the file."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, TypeVar, get_args
@@ -19,13 +20,9 @@ from varigraph.prediction import Prediction
 from varigraph.prediction.network_call import Forward
 from varigraph.prediction.prediction import PARTS
 from varigraph.quantify import Audit, Level
-from varigraph.reporting.page.causes import causes
 from varigraph.reporting.page.document import document, plotly_script
-from varigraph.reporting.page.figures import figures
-from varigraph.reporting.page.headline import headline
-from varigraph.reporting.page.making import making
-from varigraph.reporting.page.neighbours import neighbours
-from varigraph.reporting.page.nodes import nodes
+from varigraph.reporting.page.figures import figures, headline
+from varigraph.reporting.page.nodes import causes, neighbours, nodes
 from varigraph.reporting.page.subject import GROUPS, Subject
 
 Kind = TypeVar("Kind")
@@ -91,7 +88,7 @@ def report(
     levels = _all("levels", levels, Level, remedy="levels=[Level(noise, scores)]")
     warnings = _all("warnings", warnings, str, remedy='warnings=["The links are a guess."]')
     about = {} if about is None else about
-    _check_told(about, audit)
+    _check_remarks(about, audit)
     target, plotly = path_of("path", path, remedy='path="report.html"'), plotly_script()
     check_target(target)  # before the work, so that mistakes show early
     subject = Subject.of(prediction, graph)
@@ -125,7 +122,7 @@ def _all(name: str, values: Iterable[Kind], kind: type[Kind], *, remedy: str) ->
     return found
 
 
-def _check_told(about: Mapping[str, Any], audit: Audit | None) -> None:
+def _check_remarks(about: Mapping[str, Any], audit: Audit | None) -> None:
     if not isinstance(about, Mapping):
         raise OptionError(f"about={shortened(about)} has no names and values", 'about={"Seed": 0}')
     for name, value in about.items():
@@ -134,3 +131,29 @@ def _check_told(about: Mapping[str, Any], audit: Audit | None) -> None:
         raise OptionError(
             f"audit={shortened(audit)} is no audit", "audit=vg.audit(model, graph), or None"
         )
+
+
+#: What can change a number or a chart.
+PACKAGES = ("varigraph", "torch", "torch-geometric", "plotly")
+
+
+def making(prediction: Prediction, audit: Audit | None, about: Mapping[str, Any]) -> dict[str, Any]:
+    """Lines of a name and a value, and the table of an audit.
+
+    Args:
+        prediction: whose method it is.
+        audit: of that method, if there was one.
+        about: what else to say, such as the seed.
+    """
+    parts = {part: f"{prediction.by_source[part].double().mean():.3g}" for part in PARTS}
+    lines = {
+        "Method": prediction.method,
+        "Dropout masks or draws": prediction.samples or "none, closed form",
+        **{name: value for name, value in about.items() if value is not None},
+        "Mean variance": ", ".join(f"{part} {mean}" for part, mean in parts.items()),
+        "Versions": ", ".join(f"{package} {version(package)}" for package in PACKAGES),
+    }
+    return {
+        "lines": [[name, str(value)] for name, value in lines.items()],
+        "audit": None if audit is None else str(audit),
+    }
