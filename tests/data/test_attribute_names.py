@@ -1,6 +1,6 @@
 import pytest
 
-from varigraph.data.attribute_names import NOISE, intended
+from varigraph.data.graph_checks import NOISE, intended
 
 
 @pytest.mark.parametrize(

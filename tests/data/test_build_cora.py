@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from varigraph.data.cora import CLASS_NAMES
+from varigraph.data.graphs import CORA_CLASSES
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "build_cora.py"
 
@@ -58,7 +58,7 @@ def test_the_arrays_say_what_the_tables_say(build, folder, tmp_path, monkeypatch
     run(build, folder, tmp_path / "out.npz", monkeypatch)
     with np.load(tmp_path / "out.npz", allow_pickle=False) as stored:
         assert stored["links"].tolist() == [[0, 0], [1, 2]]
-        names = [CLASS_NAMES[label] for label in stored["labels"]]
+        names = [CORA_CLASSES[label] for label in stored["labels"]]
         assert stored["words"].tolist() == [1, 2, 0]
         assert stored["word_start"].tolist() == [0, 2, 2, 3]
         assert stored["word_count"] == 4
@@ -88,7 +88,7 @@ def test_missing_tables_are_named(build, tmp_path):
 
 
 def test_subjects_and_class_names_are_the_same_seven(build):
-    assert sorted(build.SUBJECTS) == sorted(CLASS_NAMES)
+    assert sorted(build.SUBJECTS) == sorted(CORA_CLASSES)
 
 
 def test_the_checksum_is_printed(build, folder, tmp_path, monkeypatch, capsys):

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from varigraph.data.columns import Columns, FirstRow, Wanted
+from varigraph.data.delimited import Columns, FirstRow, Wanted
 from varigraph.errors import FileError
 
 STRING = ["protein1", "protein2", "fusion", "combined_score"]

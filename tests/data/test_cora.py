@@ -5,22 +5,22 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from varigraph.data import cora as module
-from varigraph.data.cora import CLASS_NAMES, cora
+from varigraph.data import graphs as module
+from varigraph.data.graphs import CORA_CLASSES, cora
 
 STORED = files("varigraph.data") / "cora.npz"
 DOCS = Path(__file__).parents[2] / "docs" / "data.md"
 
 
 def test_the_file_is_the_one_that_was_recorded():
-    assert hashlib.sha256(STORED.read_bytes()).hexdigest() == module.SHA256
+    assert hashlib.sha256(STORED.read_bytes()).hexdigest() == module.CORA_SHA256
 
 
 def test_the_documentation_names_origin_licence_and_checksum():
     text = DOCS.read_text(encoding="utf-8")
-    assert module.SHA256 in text
-    assert module.LICENSE in text
-    assert "graphdatascience 2.2" in module.ORIGIN
+    assert module.CORA_SHA256 in text
+    assert module.CORA_LICENSE in text
+    assert "graphdatascience 2.2" in module.CORA_ORIGIN
     assert "graphdatascience 2.2" in text
 
 
@@ -57,7 +57,7 @@ def test_links_run_both_ways_once_and_never_to_oneself():
 def test_classes_are_in_planetoids_order():
     graph = cora()
     assert graph.y.bincount().tolist() == [351, 217, 418, 818, 426, 298, 180]
-    assert graph.class_names == list(CLASS_NAMES)
+    assert graph.class_names == list(CORA_CLASSES)
     assert graph.class_names[3] == "Neural_Networks"
 
 

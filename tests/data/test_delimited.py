@@ -3,9 +3,7 @@ import csv
 import numpy as np
 import pytest
 
-from varigraph.data.columns import Wanted
-from varigraph.data.delimited import delimited
-from varigraph.data.text_lines import LENGTH
+from varigraph.data.delimited import LENGTH, Wanted, delimited
 from varigraph.errors import FileError
 
 FIRST_TWO = (0, 1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.data import Data, HeteroData
 
-from varigraph.data.features import features, finite_features, first
+from varigraph.data.graph_parts import features, finite_features, first
 from varigraph.errors import GraphError
 
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from varigraph.data.link_blocks import LinkBlock, is_number
+from varigraph.data.link_tables import LinkBlock, is_number
 from varigraph.errors import FileError
 
 

@@ -3,8 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from varigraph.data.link_blocks import LinkBlock
-from varigraph.data.link_tables import LinkTable
+from varigraph.data.link_tables import LinkBlock, LinkTable
 from varigraph.errors import FileError
 
 PATH = Path("links")

@@ -3,7 +3,7 @@ import torch
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 
-from varigraph.data.links import links
+from varigraph.data.graph_parts import links
 from varigraph.errors import GraphError
 
 

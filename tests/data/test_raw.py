@@ -10,9 +10,8 @@ import torch
 
 from data.tiny_photo import write_photo
 from studies.comparison.tiny_computers import write_computers
-from varigraph.data import UncheckedDataWarning, amazon, load, planetoid, raw
-from varigraph.data.raw import read
-from varigraph.data.sources import SOURCES
+from varigraph.data import UncheckedDataWarning, load, raw_formats, sources
+from varigraph.data.sources import SOURCES, read
 from varigraph.errors import DatasetError, FileError
 
 PHOTO = SOURCES["photo"]
@@ -44,7 +43,7 @@ def served(monkeypatch):
             return io.BytesIO((folder / address.rpartition("/")[2]).read_bytes())
 
         monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
-        monkeypatch.setattr(raw, "urlopen", urlopen)
+        monkeypatch.setattr(sources, "urlopen", urlopen)
         return asked
 
     return serve
@@ -130,7 +129,7 @@ def test_a_failed_download_names_the_ways_to_give_the_files(cache, monkeypatch):
         raise URLError("no network")
 
     monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
-    monkeypatch.setattr(raw, "urlopen", fail)
+    monkeypatch.setattr(sources, "urlopen", fail)
     with pytest.raises(DatasetError) as caught:
         read(PHOTO)
     assert "Photo is not on this machine" in caught.value.problem
@@ -144,7 +143,7 @@ def test_a_copy_that_differs_is_refused_with_both_checksums(tmp_path, monkeypatc
     root = write_computers(tmp_path / "root")
     path = root / "Computers" / "raw" / "amazon_electronics_computers.npz"
     with np.load(path) as stored:
-        found = amazon.arrays_sha256({name: stored[name] for name in amazon.NAMES})
+        found = raw_formats.arrays_sha256({name: stored[name] for name in raw_formats.NAMES})
     with pytest.raises(DatasetError) as caught:
         load("computers", root=root)
     expected = SOURCES["computers"].files[path.name]
@@ -167,14 +166,14 @@ def test_a_set_without_a_checksum_is_read_with_a_word_about_it(photo, monkeypatc
 def test_packing_and_precision_are_not_part_of_the_checksum(photo, tmp_path):
     path = photo / "Photo" / "raw" / FILE
     with np.load(path) as stored:
-        arrays = {name: stored[name] for name in amazon.NAMES}
+        arrays = {name: stored[name] for name in raw_formats.NAMES}
     smaller = {
         name: array.astype("i4" if array.dtype.kind == "i" else "f4")
         for name, array in arrays.items()
     }
-    assert amazon.arrays_sha256(arrays) == amazon.arrays_sha256(smaller)
+    assert raw_formats.arrays_sha256(arrays) == raw_formats.arrays_sha256(smaller)
     arrays["labels"][0] += 1
-    assert amazon.arrays_sha256(arrays) != amazon.arrays_sha256(smaller)
+    assert raw_formats.arrays_sha256(arrays) != raw_formats.arrays_sha256(smaller)
 
 
 # Without running code
@@ -209,7 +208,7 @@ def test_only_harmless_things_are_unpickled(tmp_path, protocol):
     created = tmp_path / "created"
     for held in (Spy(created), [{"a": [Spy(created)]}], np.array([Spy(created)], dtype=object)):
         with pytest.raises(FileError, match=r"ind\.x: .* nothing was run"):
-            planetoid.harmless(tmp_path / "ind.x", pickle.dumps(held, protocol=protocol))
+            raw_formats.harmless(tmp_path / "ind.x", pickle.dumps(held, protocol=protocol))
     assert not created.exists()
 
 
@@ -235,7 +234,7 @@ def test_graphs_are_those_that_torch_geometric_reads(real_data, name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its old pickles
         theirs = (
-            read_npz(f"{folder}/{amazon.file(name)}")
+            read_npz(f"{folder}/{raw_formats.amazon_file(name)}")
             if name == "computers"
             else read_planetoid_data(folder, name)
         )

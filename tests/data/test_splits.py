@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from varigraph.data.splits import random_split
+from varigraph.data.graphs import random_split
 from varigraph.errors import OptionError
 
 

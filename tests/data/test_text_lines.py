@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from varigraph.data.text_lines import LENGTH, text_lines
+from varigraph.data.delimited import LENGTH, text_lines
 from varigraph.errors import FileError
 
 

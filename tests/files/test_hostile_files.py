@@ -14,7 +14,7 @@ from numpy.lib import format as npy
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.data import unpacked_sizes
+from varigraph.data import opened_files
 from varigraph.errors import FileError, OptionError, VarigraphError
 from varigraph.studies.own_model.graph_file import read_graph
 from varigraph.studies.own_model.weight_file import read_weights
@@ -102,7 +102,7 @@ def test_gzip_of_blank_lines_is_given_up(tmp_path):
 
 @pytest.mark.parametrize("name", ["links.tsv.gz", "links.graphml.gz"])
 def test_gzip_that_grows_out_of_proportion_is_given_up(tmp_path, name, peak, monkeypatch):
-    monkeypatch.setenv(unpacked_sizes.VARIABLE, "1")
+    monkeypatch.setenv(opened_files.UNPACKED_VARIABLE, "1")
     edge = b"<edge source='a' target='b'/>\n" if "graphml" in name else b"a b 0.5\n"
     path = gzipped(tmp_path / name, edge * (MB // len(edge)), 12)
     if "graphml" in name:
@@ -114,11 +114,11 @@ def test_gzip_that_grows_out_of_proportion_is_given_up(tmp_path, name, peak, mon
 
 
 def test_the_bounds_are_as_documented(monkeypatch):
-    monkeypatch.delenv(unpacked_sizes.VARIABLE, raising=False)
-    most = unpacked_sizes.most_unpacked
-    assert most(1000, always=unpacked_sizes.TEXT) == 16 * MB
-    assert most(MB, always=unpacked_sizes.TEXT) == 100 * MB
-    assert most(MB, always=unpacked_sizes.ARRAYS) == 1024 * MB
+    monkeypatch.delenv(opened_files.UNPACKED_VARIABLE, raising=False)
+    most = opened_files.most_unpacked
+    assert most(1000, always=opened_files.TEXT) == 16 * MB
+    assert most(MB, always=opened_files.TEXT) == 100 * MB
+    assert most(MB, always=opened_files.ARRAYS) == 1024 * MB
 
 
 def test_plain_blank_lines_are_given_up_as_well(tmp_path):
@@ -154,13 +154,13 @@ def test_the_bound_can_be_moved(tmp_path, monkeypatch):
     text = "".join(f"a b{n % 50} 0.5\n" for n in range(120_000))
     path = tmp_path / "links.tsv.gz"
     path.write_bytes(gzip.compress(text.encode()))
-    assert len(text) > unpacked_sizes.RATIO * path.stat().st_size
+    assert len(text) > opened_files.RATIO * path.stat().st_size
     assert vg.read_links(path).num_nodes == 51
-    monkeypatch.setenv(unpacked_sizes.VARIABLE, "1")
+    monkeypatch.setenv(opened_files.UNPACKED_VARIABLE, "1")
     assert "unpack to more than" in refusal(vg.read_links, path).problem
-    monkeypatch.setenv(unpacked_sizes.VARIABLE, "4")
+    monkeypatch.setenv(opened_files.UNPACKED_VARIABLE, "4")
     assert vg.read_links(path).num_nodes == 51
-    monkeypatch.setenv(unpacked_sizes.VARIABLE, "much")
+    monkeypatch.setenv(opened_files.UNPACKED_VARIABLE, "much")
     with pytest.raises(OptionError, match="'much'"):
         vg.read_links(path)
 
@@ -238,7 +238,7 @@ def test_what_goes_round_in_circles_is_refused(tmp_path):
 
 
 def test_large_archives_that_are_not_packed_are_read(tmp_path, monkeypatch):
-    monkeypatch.setenv(unpacked_sizes.VARIABLE, "0")
+    monkeypatch.setenv(opened_files.UNPACKED_VARIABLE, "0")
     np.savez(tmp_path / "graph.npz", x=np.ones((200, 50)), edge_index=np.zeros((2, 0), dtype=int))
     assert read_graph(str(tmp_path / "graph.npz")).num_nodes == 200
 

@@ -6,7 +6,7 @@ from torch_geometric.nn import SAGEConv
 
 from varigraph.errors import GraphError, ModelError
 from varigraph.training import paper_network
-from varigraph.training.checks import check_trainable
+from varigraph.training.train import check_trainable
 
 
 def changed(graph, **values):

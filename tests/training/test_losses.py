@@ -4,7 +4,7 @@ import torch
 from numpy.polynomial.hermite_e import hermegauss
 
 from varigraph.errors import ModelError
-from varigraph.training.losses import cost_of_noise, cross_entropy
+from varigraph.training.lesson import cost_of_noise, cross_entropy
 
 
 def integrated(mean, covariance):

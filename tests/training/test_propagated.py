@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from varigraph.errors import ModelError
 from varigraph.training.batch import Batch
-from varigraph.training.losses import cost_of_noise
+from varigraph.training.lesson import cost_of_noise
 from varigraph.training.propagated import PropagatedLogits, check_propagable
 
 NODES, FEATURES, CLASSES = 9, 4, 3

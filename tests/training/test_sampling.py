@@ -3,7 +3,7 @@ import torch
 from scipy.stats import chi2
 
 from varigraph.errors import OptionError
-from varigraph.training.sampling import NeighbourSampler
+from varigraph.training.batch import NeighbourSampler
 
 FAILURE_RATE = 1e-6  # share of generators for which a right sampler fails the test of uniformity
 

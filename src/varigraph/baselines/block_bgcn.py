@@ -17,7 +17,7 @@ from varigraph.baselines.draws import from_draws
 from varigraph.baselines.gcn import Gcn, GcnTrainer, normalised
 from varigraph.baselines.sparse_features import lean
 from varigraph.data import check_graph
-from varigraph.data.features import finite_features
+from varigraph.data.graph_parts import finite_features
 from varigraph.errors import GraphError, OptionError
 from varigraph.links.link_pairs import link_pairs
 from varigraph.prediction import Prediction

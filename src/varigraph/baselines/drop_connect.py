@@ -15,7 +15,7 @@ from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
 from varigraph.prediction.checks import check_model
-from varigraph.training.checks import check_lesson
+from varigraph.training.train import check_lesson
 
 
 @dataclass(frozen=True, eq=False)

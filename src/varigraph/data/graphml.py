@@ -8,7 +8,7 @@ from reprlib import repr as shortened
 from typing import Literal
 from xml.parsers import expat
 
-from varigraph.data.link_blocks import LinkBlock
+from varigraph.data.link_tables import LinkBlock
 from varigraph.data.opened_files import opened
 from varigraph.errors import FileError
 

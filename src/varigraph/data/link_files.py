@@ -11,12 +11,9 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from varigraph.data.columns import Column, ScoreColumn, Wanted
-from varigraph.data.delimited import delimited
+from varigraph.data.delimited import Column, ScoreColumn, Wanted, delimited
 from varigraph.data.graphml import graphml
-from varigraph.data.link_blocks import LinkBlock
-from varigraph.data.link_tables import LinkTable
-from varigraph.data.reading import DroppedLinksWarning
+from varigraph.data.link_tables import DroppedLinksWarning, LinkBlock, LinkTable
 from varigraph.errors import OptionError
 from varigraph.options import path_of
 
@@ -39,7 +36,7 @@ def read_links(
     if its scores differ, the largest counts. Links of a node to itself and of score 0 are left
     out, but their nodes stay.
 
-    The name of the file says how it is written, with or without ``.gz`` (gzip itself is told by
+    The name of the file says how it is written, with or without ``.gz`` (gzip itself is known by
     content): ``.graphml`` or ``.xml`` is GraphML; ``.csv`` is a table with commas and a header;
     all others have white space between the fields (tabs, if the first line has one) and a header
     only if columns are asked for by name. Files of STRING are known by their header: 1000 is

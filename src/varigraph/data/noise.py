@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.features import features, finite_features, first
+from varigraph.data.graph_parts import features, finite_features, first
 from varigraph.errors import GraphError, OptionError
 from varigraph.options import number, seed_of
 

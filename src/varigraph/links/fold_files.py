@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from varigraph.data.archives import opened_arrays
+from varigraph.data.opened_files import opened_arrays
 from varigraph.errors import FileError, OptionError
 from varigraph.files import replacing
 from varigraph.files.whole_file import say_unused

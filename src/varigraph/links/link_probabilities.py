@@ -14,7 +14,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
-from varigraph.data.links import links as checked_links
+from varigraph.data.graph_parts import links as checked_links
 from varigraph.errors import GraphError
 from varigraph.files import locked
 from varigraph.links.crossfit import Progress, crossfit

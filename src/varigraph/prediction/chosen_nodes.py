@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.node_names import called
+from varigraph.data.graph_parts import called
 from varigraph.errors import OptionError
 
 Nodes: TypeAlias = "Tensor | NDArray[Any] | Sequence[int] | Sequence[bool] | Sequence[str]"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph
-from varigraph.data.node_names import called
+from varigraph.data.graph_parts import called
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments.coins import Coins
 from varigraph.moments.links import Reading

@@ -12,9 +12,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from varigraph.data import DATASETS, load
-from varigraph.data.cache import cache_folder
-from varigraph.data.cora import LICENSE, ORIGIN
-from varigraph.data.sources import SOURCES, VARIABLE, raw_folder
+from varigraph.data.graphs import CORA_LICENSE, CORA_ORIGIN
+from varigraph.data.sources import SOURCES, VARIABLE, cache_folder, raw_folder
 from varigraph.errors import DatasetError
 
 SPLIT = "70 % training, 10 % validation, 20 % test, at random by seed"
@@ -42,7 +41,7 @@ SIZES = {
     "photo": Size(7_650, 119_081, 745, 8),
 }
 ORIGINS = {
-    "cora": (ORIGIN, LICENSE),
+    "cora": (CORA_ORIGIN, CORA_LICENSE),
     "citeseer": PLANETOID,
     "pubmed": PLANETOID,
     "computers": BENCHMARK,

@@ -14,8 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from varigraph.data.archives import check_whole, opened_arrays
-from varigraph.data.opened_files import regular
+from varigraph.data.opened_files import check_whole, opened_arrays, regular
 from varigraph.errors import FileError
 from varigraph.files import replacing, write_json
 from varigraph.files.fingerprint import fingerprint

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import SAGEConv
 
 from varigraph.errors import GraphError, OptionError
-from varigraph.training.randomness import own_randomness
+from varigraph.options import seed_of
 
 
 class PaperNetwork(nn.Module):
@@ -119,3 +123,22 @@ def paper_network(graph: Data, *, dropout: float = 0.1, seed: int = 0) -> PaperN
         raise OptionError(f"dropout is {dropout}", "choose 0 <= dropout < 1")
     with own_randomness(seed):
         return PaperNetwork(graph.x.size(1), int(graph.y.max()) + 1, dropout=dropout)
+
+
+_CPU = torch.device("cpu")
+
+
+@contextmanager
+def own_randomness(seed: int, device: torch.device = _CPU) -> Iterator[None]:
+    """Within it torch draws from this seed; afterwards as if nothing had been drawn.
+
+    Args:
+        seed: of everything that is drawn.
+        device: that draws, besides the CPU.
+    """
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.default_generator.manual_seed(seed_of(seed))
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                torch.cuda.manual_seed(seed)
+        yield

@@ -13,17 +13,21 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from varigraph.data import feature_variance
+from varigraph.data import check_graph, feature_variance
+from varigraph.data.graph_parts import check_device
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
+from varigraph.moments import Gaussian
 from varigraph.options import check_progress, number, one_of, seed_of, whole
-from varigraph.prediction.network_call import came_from
-from varigraph.training.checks import check_trainable
+from varigraph.prediction.checks import check_model, check_output
+from varigraph.prediction.network_call import caller, came_from, check_call, plain_answer
+from varigraph.training.batch import Flow, NeighbourSampler
 from varigraph.training.lesson import Lesson, Noise
+from varigraph.training.networks import own_randomness
 from varigraph.training.propagated import check_propagable
-from varigraph.training.randomness import own_randomness
-from varigraph.training.sampling import Flow, NeighbourSampler
 from varigraph.user_code import place_of
 
+#: Types that labels can have.
+CLASSES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 Progress = Callable[[int, int, float], None]
 
 
@@ -228,3 +232,80 @@ def _flow(model: nn.Module) -> Flow:
 
 def _count(name: str, value: int | None, *, remedy: str) -> int | None:
     return None if value is None else whole(name, value, least=1, most=2**31, remedy=remedy)
+
+
+def check_trainable(model: nn.Module, graph: Data) -> None:
+    """Raises if the network could not be trained on the graph; otherwise does nothing.
+
+    Args:
+        model: the network, which stays as it is.
+        graph: with features, links, labels and masks.
+
+    Raises:
+        GraphError: naming what the graph lacks.
+        ModelError: naming the parameter that does not fit it.
+    """
+    check_lesson(graph)
+    check_model(model, graph)
+    check_call(model, graph, None)
+    _check_parameters(model)
+    _check_logits(plain_answer(model, caller(model, graph, None), graph.x), graph)
+
+
+def check_lesson(graph: Data) -> None:
+    """Raises if there is nothing on the graph that a network could be trained on.
+
+    Args:
+        graph: with features, links, labels and masks.
+    """
+    check_graph(graph)
+    if graph.edge_index is None or graph.y is None:
+        raise GraphError(
+            "the graph has no edge_index or no labels y", "Data(x=..., edge_index=..., y=...)"
+        )
+    for name in ("train_mask", "val_mask"):
+        _check_labels(graph, name)
+
+
+def _check_labels(graph: Data, mask_name: str) -> None:
+    mask, y, nodes = graph.get(mask_name), graph.y, graph.x.shape[:1]
+    there = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape == nodes
+    if not there or mask.is_meta or not bool(mask.any()):
+        raise GraphError(
+            f"the graph has no nodes in {mask_name}",
+            f"graph.{mask_name} = mask, [nodes] bool, true for at least one node",
+        )
+    check_device(mask_name, mask, graph.x)
+    classes = isinstance(y, Tensor) and y.dtype in CLASSES and y.shape == nodes
+    if classes:
+        check_device("y", y, graph.x)
+    if not classes or bool(y[mask].min() < 0):
+        raise GraphError(
+            f"the labels y of the nodes in {mask_name} are not classes",
+            "graph.y = labels, [nodes], integers from 0",
+        )
+
+
+def _check_parameters(model: nn.Module) -> None:
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ModelError(
+            f"{type(model).__name__} has no weights that can be learned",
+            "model.requires_grad_(True), or a network with weights",
+        )
+
+
+def _check_logits(answer: object, graph: Data) -> None:
+    nodes = len(graph.x)
+    if not isinstance(answer, Tensor) or answer.shape[:1] != (nodes,):
+        kind = tuple(answer.shape) if isinstance(answer, Tensor) else type(answer).__name__
+        raise ModelError(
+            f"the network answers with {kind}, not with one row for each of {nodes} nodes",
+            "return the logits, [nodes, classes]",
+        )
+    check_output(Gaussian.certain(answer), "classification")
+    classes, highest = answer.size(1), int(graph.y[graph.train_mask | graph.val_mask].max())
+    if highest >= classes:
+        raise ModelError(
+            f"there are labels up to {highest}, but the network has {classes} outputs",
+            f"give it {highest + 1} outputs, or number the classes from 0",
+        )

@@ -13,8 +13,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 from varigraph.moments.sparse import Sparse
 from varigraph.training import train
 from varigraph.training.lesson import Noise
-from varigraph.training.networks import EncodedSage
-from varigraph.training.randomness import own_randomness
+from varigraph.training.networks import EncodedSage, own_randomness
 
 Network = Literal["sage", "gcn", "encoded-sage"]
 HIDDEN, DROPOUT = 64, 0.5

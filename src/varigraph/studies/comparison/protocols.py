@@ -12,7 +12,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.data import load
-from varigraph.data.splits import Split
+from varigraph.data.graphs import Split
 
 Protocol = Literal["held-out", "paper"]
 #: Nodes of a class for training, validation and testing in the paper's code.

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import DATASETS, load
-from varigraph.data.archives import opened_arrays
-from varigraph.data.attribute_names import intended
+from varigraph.data.graph_checks import intended
+from varigraph.data.opened_files import opened_arrays
 from varigraph.errors import DatasetError, FileError, GraphError
 from varigraph.studies.own_model.pickles import read_pickle
 

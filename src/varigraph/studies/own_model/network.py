@@ -15,7 +15,7 @@ from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.prediction import network_call
 from varigraph.prediction.network_call import Forward, caller, plain_answer
 from varigraph.studies.own_model.named_object import named_object
-from varigraph.training.randomness import own_randomness
+from varigraph.training.networks import own_randomness
 from varigraph.user_code import complaint, place_of
 
 EXAMPLE = '--arguments \'{"in_channels": 1433, "hidden_channels": 64, "num_layers": 2}\''

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.node_names import called
+from varigraph.data.graph_parts import called
 from varigraph.errors import OptionError
 
 REMEDY = "give numbers from 0 (--nodes 0,5,7), names, a mask (--nodes test) or a file of them"

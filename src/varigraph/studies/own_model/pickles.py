@@ -15,9 +15,14 @@ from torch import Tensor
 from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from varigraph.data.archives import check_whole, first_line
-from varigraph.data.opened_files import regular, size_of
-from varigraph.data.unpacked_sizes import ARRAYS, check_unpacked
+from varigraph.data.opened_files import (
+    ARRAYS,
+    check_unpacked,
+    check_whole,
+    first_line,
+    regular,
+    size_of,
+)
 from varigraph.errors import FileError, VarigraphError
 
 ZIP_MARK = b"PK\x03\x04"

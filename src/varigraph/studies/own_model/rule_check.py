@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch_geometric.data import Data
 
-from varigraph.data.links import links
+from varigraph.data.graph_parts import links
 from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import uncovered
 from varigraph.moments.registry import TRANSPARENT, Rule, rule_for_layer

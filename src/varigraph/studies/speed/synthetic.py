@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 from varigraph.studies.speed.subject import Subject
-from varigraph.training.randomness import own_randomness
+from varigraph.training.networks import own_randomness
 
 LINKS_PER_NODE = 10
 #: Links that are drawn for every one that is wanted: some are drawn twice, or are loops.

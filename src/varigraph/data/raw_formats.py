@@ -1,4 +1,8 @@
-"""The citation graphs of Planetoid: eight files each, seven of them pickles of Python 2."""
+"""Raw files of data sets, read without running code.
+
+Planetoid's citation graphs have eight files each, seven of them pickles of Python 2; the graphs
+of products that are bought together, from gnn-benchmark, are one .npz each.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,13 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import remove_self_loops
 
-from varigraph.data.archives import first_line
-from varigraph.data.opened_files import regular
+from varigraph.data.opened_files import ARRAYS, check_unpacked, first_line, opened_arrays, regular
 from varigraph.errors import FileError
 
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+#: The parts of a sparse matrix, and the arrays that are read; a file may hold others.
+MATRIX = ("data", "indices", "indptr", "shape")
+NAMES = (*(f"adj_{part}" for part in MATRIX), *(f"attr_{part}" for part in MATRIX), "labels")
 #: Called with the name of each file and its SHA-256, before anything is made of its content.
 Verify: TypeAlias = Callable[[str, str], None]
 
@@ -38,7 +44,7 @@ HARMLESS: Mapping[tuple[str, str], Any] = {
 }
 
 
-def files(name: str) -> tuple[str, ...]:
+def planetoid_files(name: str) -> tuple[str, ...]:
     """The raw files of a data set, one for each of :data:`PARTS`."""
     return tuple(f"ind.{name.lower()}.{part}" for part in PARTS)
 
@@ -54,14 +60,14 @@ def read_planetoid(raw: Path, name: str, verify: Verify) -> Data:
         verify: raises if a file is not what it should be.
     """
     content = {}
-    for part, file in zip(PARTS, files(name), strict=True):
+    for part, file in zip(PARTS, planetoid_files(name), strict=True):
         with regular(raw / file) as stream:
             content[part] = stream.read()
         verify(file, hashlib.sha256(content[part]).hexdigest())
     place = np.array(content.pop("test.index").split(), dtype=np.int64)  # [test nodes]
     held = {
         part: harmless(raw / file, content[part])
-        for part, file in zip(PARTS, files(name), strict=True)
+        for part, file in zip(PARTS, planetoid_files(name), strict=True)
         if part in content
     }
     x = _in_place(_dense(held["allx"]), _dense(held["tx"]), place)
@@ -121,5 +127,53 @@ def _links(graph: Mapping[int, Sequence[int]], *, nodes: int) -> Tensor:  # -> [
     links = np.stack([sources, targets])
     if links.min() < 0 or links.max() >= nodes:
         raise ValueError(f"a link leads to a node that is none of the {nodes}")
-    kept: Tensor = remove_self_loops(torch.from_numpy(links))[0]
-    return kept
+    without_self_links: Tensor = remove_self_loops(torch.from_numpy(links))[0]
+    return without_self_links
+
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+
+
+def amazon_file(name: str) -> str:
+    """The raw file of a data set."""
+    return f"amazon_electronics_{name.lower()}.npz"
+
+
+def read_amazon(raw: Path, name: str, verify: Verify) -> Data:
+    """Features ``x``, 0 or 1, labels ``y`` and ``edge_index`` in the direction of the purchases.
+
+    Args:
+        raw: the folder of the file.
+        name: of the data set.
+        verify: raises if the arrays are not what they should be.
+    """
+    path = raw / amazon_file(name)
+    with opened_arrays(path) as stored:
+        arrays = {name: stored[name] for name in NAMES}
+    verify(path.name, arrays_sha256(arrays))
+    words, links = _matrix(arrays, "attr"), _matrix(arrays, "adj").tocoo()
+    nodes, features = words.shape
+    check_unpacked(path, 4 * nodes * features, packed=path.stat().st_size, always=ARRAYS)
+    ends = torch.from_numpy(np.stack([links.row, links.col]).astype(np.int64))
+    return Data(
+        x=torch.from_numpy((words > 0).toarray()).float(),
+        y=torch.from_numpy(arrays["labels"].astype(np.int64)),
+        edge_index=remove_self_loops(ends)[0],
+    )
+
+
+def arrays_sha256(arrays: Arrays) -> str:
+    """SHA-256 of the numbers in the arrays, whatever their precision and their packing."""
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        number = "<f8" if array.dtype.kind == "f" else "<i8"
+        found.update(f"{name} {array.shape}\n".encode())
+        found.update(np.ascontiguousarray(array, dtype=number).tobytes())
+    return found.hexdigest()
+
+
+def _matrix(arrays: Arrays, name: str) -> csr_matrix:
+    data, indices, indptr, shape = (arrays[f"{name}_{part}"] for part in MATRIX)
+    matrix = csr_matrix((data, indices, indptr), shape=tuple(shape.tolist()))
+    matrix.check_format(full_check=True)  # an index out of bounds would be written to
+    return matrix

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
 from numbers import Number
 
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.attribute_names import intended
-from varigraph.data.features import FLOATS, finite_features, first
-from varigraph.data.links import check_device, links
+from varigraph.data.graph_parts import FLOATS, check_device, finite_features, first, links
 from varigraph.data.noise import feature_variance
 from varigraph.errors import GraphError
+
+#: What a graph says about its own uncertainty.
+NOISE = ("x_var", "edge_prob")
+#: Letters that agree, as difflib counts them: edge_porb is near enough, x_val is not.
+NEAR = 0.87
 
 
 def check_graph(graph: Data) -> None:
@@ -109,3 +113,23 @@ def _check_agreement(
             f"edge_prob[{two}] is {prob[two].item():.4g}",
             "keep one of the two",
         )
+
+
+def intended(name: str) -> str | None:
+    """``x_var`` or ``edge_prob`` where another name can only mean that, else None.
+
+    Example:
+        >>> intended("edge_probs"), intended("x_variance"), intended("edge_attr")
+        ('edge_prob', 'x_var', None)
+    """
+    if name in NOISE:
+        return None
+    return next((known for known in NOISE if _is_near(_bare(name), _bare(known))), None)
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name.lower()))
+
+
+def _is_near(name: str, known: str) -> bool:
+    return name.startswith(known) or SequenceMatcher(None, name, known).ratio() >= NEAR

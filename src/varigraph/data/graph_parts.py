@@ -1,0 +1,201 @@
+"""Parts of a graph, made sure of before they are used: features, links, nodes by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from reprlib import repr as shortened
+
+import torch
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Data, HeteroData
+
+from varigraph.errors import GraphError, OptionError
+
+#: Types that torch can compute with everywhere.
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def features(graph: Data) -> Tensor:  # -> [nodes, features]
+    """``graph.x``, known to be a dense matrix of floats with at least one node.
+
+    Raises:
+        GraphError: if the graph is of another kind, or ``x`` is missing or of another form.
+    """
+    _check_kind(graph)
+    x = graph.x
+    if x is None:
+        raise GraphError("the graph has no features x", "graph.x = torch.ones(nodes, 1), or better")
+    if not isinstance(x, Tensor):
+        raise GraphError(f"x is a {type(x).__name__}, not a tensor", "graph.x = torch.as_tensor(x)")
+    if x.layout != torch.strided:
+        raise GraphError(f"x is stored as {x.layout}", "graph.x = graph.x.to_dense()")
+    if x.is_nested:
+        raise GraphError("x is nested, not a matrix", "graph.x = graph.x.to_padded_tensor(0)")
+    if x.dtype not in FLOATS:
+        raise GraphError(f"x has dtype {x.dtype}, not a float", "graph.x = graph.x.float()")
+    if x.dim() != 2:
+        raise GraphError(
+            f"x has shape {tuple(x.shape)}, not [nodes, features]",
+            "graph.x = graph.x.view(nodes, features)",
+        )
+    if x.numel() == 0:
+        raise GraphError(
+            f"the graph is empty: x has {x.size(0)} nodes and {x.size(1)} features",
+            "give a graph with at least one node and one feature",
+        )
+    return x
+
+
+def finite_features(graph: Data) -> Tensor:  # -> [nodes, features]
+    """:func:`features`, known to hold neither NaN nor infinity.
+
+    Raises:
+        GraphError: naming the first node and feature that are not finite.
+    """
+    x = features(graph)
+    if x.is_meta:
+        raise GraphError("x is on meta, where there are no numbers", "give x with its numbers")
+    if bool(x.sum().isfinite()):  # one number that is not would show in the sum
+        return x
+    bad = ~x.isfinite()
+    if bad.any():
+        node, feature = first(bad)
+        raise GraphError(
+            f"x[{node}, {feature}] is {x[node, feature].item()}: "
+            f"node {node}, feature {feature} is not finite",
+            "replace it, as by graph.x = graph.x.nan_to_num(0, 0, 0)",
+        )
+    return x
+
+
+def first(bad: Tensor) -> list[int]:  # [*shape] bool -> one index for every dimension
+    """Where the first True stands. Small enough to put into a message."""
+    return [int(index) for index in bad.nonzero()[0]]
+
+
+def _check_kind(graph: object) -> None:
+    if isinstance(graph, HeteroData):
+        raise GraphError(
+            "the graph is a HeteroData; only homogeneous graphs are supported for now",
+            "graph.to_homogeneous(), if its node types share their features",
+        )
+    if not isinstance(graph, Data):
+        raise GraphError(
+            f"the graph is a {type(graph).__name__}, not a torch_geometric.data.Data",
+            "Data(x=features, edge_index=links)",
+        )
+
+
+def links(graph: Data) -> Tensor | None:  # -> [2, edges]
+    """``graph.edge_index`` as a plain tensor whose node numbers exist; None where ``adj_t`` serves.
+
+    Raises:
+        GraphError: if there are links in neither form, or they do not fit the features.
+    """
+    x = features(graph)
+    edge_index, adjacency = graph.edge_index, getattr(graph, "adj_t", None)
+    if edge_index is None and adjacency is not None:
+        _check_adjacency(adjacency, x)
+        return None
+    if edge_index is None:
+        raise GraphError(
+            "the graph has no links edge_index",
+            "graph.edge_index = torch.empty(2, 0, dtype=torch.long), if there really are none",
+        )
+    plain: Tensor = edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
+    _check_form(plain)
+    check_device("edge_index", plain, x)
+    _check_range(plain, nodes=x.size(0))
+    return plain
+
+
+def check_device(name: str, value: Tensor, other: Tensor) -> None:
+    """Raises where two parts of a graph lie on different devices."""
+    if value.device != other.device:
+        raise GraphError(
+            f"{name} is on {value.device}, the rest of the graph on {other.device}",
+            f"graph = graph.to({str(other.device)!r})",
+        )
+
+
+def _check_adjacency(adjacency: object, x: Tensor) -> None:
+    if not isinstance(adjacency, Tensor) or adjacency.layout != torch.sparse_csr:
+        kind = adjacency.layout if isinstance(adjacency, Tensor) else type(adjacency).__name__
+        raise GraphError(
+            f"adj_t is a {kind}, not a sparse CSR tensor of torch",
+            "give edge_index, or graph.adj_t = "
+            "torch_geometric.utils.to_torch_csr_tensor(edge_index.flip(0), size=nodes)",
+        )
+    nodes = x.size(0)
+    if adjacency.shape != (nodes, nodes):
+        raise GraphError(
+            f"adj_t has shape {tuple(adjacency.shape)}, but the graph has {nodes} nodes",
+            f"give a matrix of shape ({nodes}, {nodes})",
+        )
+    check_device("adj_t", adjacency, x)
+    if not bool(adjacency.values().isfinite().all()):
+        raise GraphError("adj_t holds NaN or infinity", "give finite weights, 1 for plain links")
+
+
+def _check_form(edge_index: object) -> None:
+    if not isinstance(edge_index, Tensor):
+        raise GraphError(
+            f"edge_index is a {type(edge_index).__name__}, not a tensor",
+            "graph.edge_index = torch.as_tensor(edge_index)",
+        )
+    if edge_index.layout != torch.strided:
+        raise GraphError(
+            f"edge_index is stored as {edge_index.layout}",
+            "give node numbers [2, edges], or the transposed matrix as graph.adj_t",
+        )
+    if edge_index.dtype != torch.int64:
+        raise GraphError(
+            f"edge_index has dtype {edge_index.dtype}, not torch.int64",
+            "graph.edge_index = graph.edge_index.long()",
+        )
+    if edge_index.dim() != 2 or edge_index.size(0) != 2:
+        raise GraphError(
+            f"edge_index has shape {tuple(edge_index.shape)}, not [2, edges]",
+            "give a row of sources and a row of targets; a list of pairs is edge_index.t()",
+        )
+
+
+def _check_range(edge_index: Tensor, *, nodes: int) -> None:  # [2, edges]
+    bad = (edge_index < 0) | (edge_index >= nodes)
+    if bad.any():
+        row, edge = first(bad)
+        raise GraphError(
+            f"edge_index[{row}, {edge}] is node {edge_index[row, edge].item()}, "
+            f"but the graph has nodes 0 to {nodes - 1}",
+            f"correct or drop link {edge}, or add the missing rows to x",
+        )
+
+
+def called(names: Sequence[str], graph: Data) -> list[int]:
+    """Numbers of the nodes that have these names.
+
+    Args:
+        names: as in ``graph.node_names``.
+        graph: that has them.
+
+    Raises:
+        OptionError: naming the first that is no node's name, or that of more than one.
+    """
+    known = graph.get("node_names")
+    if known is None:
+        raise OptionError(
+            f"the graph has no node_names to find {shortened(names[0])} in",
+            "give numbers from 0, or graph.node_names = [...]",
+        )
+    known = list(known)
+    place, times = {name: number for number, name in enumerate(known)}, Counter(known)
+    for name in names:
+        if times[name] != 1:
+            nodes = "no node" if name not in place else "more than one node"
+            raise OptionError(
+                f"{nodes} is called {shortened(name)}",
+                f"node_names has names such as {', '.join(map(shortened, known[:3]))}",
+            )
+    return [place[name] for name in names]
