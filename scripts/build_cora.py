@@ -7,7 +7,7 @@ parquet files. From the root of the repository:
     python scripts/build_cora.py graphdatascience-2.2-py3-none-any.whl
 
 The argument is the wheel or any folder that holds the two files. The same input gives the same
-bytes; the sha256 printed at the end is the one in varigraph/data/cora.py.
+bytes; the sha256 printed at the end is the one in varigraph/data/graphs.py.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 from pyarrow import parquet
 
-from varigraph.data.cora import CLASS_NAMES
+from varigraph.data.graphs import CORA_CLASSES
 
 Array = npt.NDArray[Any]
 
@@ -64,7 +64,7 @@ def arrays(nodes: bytes, links: bytes) -> dict[str, Array]:
         for column in ("sourceNodeId", "targetNodeId")
     ]
     words = np.array(papers["features"].to_pylist(), dtype=bool)  # [nodes, words]
-    labels = [CLASS_NAMES.index(SUBJECTS[subject]) for subject in papers["subject"].to_numpy()]
+    labels = [CORA_CLASSES.index(SUBJECTS[subject]) for subject in papers["subject"].to_numpy()]
     return {
         "links": undirected(np.array(ends)).astype("<u2"),  # [2, links]
         "labels": np.array(labels, dtype="u1"),  # [nodes]
