@@ -23,11 +23,10 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 import varigraph as vg
+from varigraph.links.crossfit import judged
 from varigraph.links.folds import divided
-from varigraph.links.heuristics import adamic_adar, common_neighbours
-from varigraph.links.judgement import judged
 from varigraph.links.link_pairs import link_pairs
-from varigraph.links.methods import RECIPES
+from varigraph.links.methods import RECIPES, adamic_adar, common_neighbours
 from varigraph.metrics import auroc, average_precision, binary_ece
 
 HEAD = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from varigraph.links.hadamard import Hadamard
-from varigraph.links.heuristics import common_neighbours
+from varigraph.links.methods import common_neighbours
 
 
 class Quick(Hadamard):
@@ -25,10 +25,10 @@ class Neighbourly:
         self.asked = []
         Neighbourly.made.append(self)
 
-    def fit(self, pairs, real, held, held_real, tell):
+    def fit(self, pairs, real, held, held_real, report):
         self.pairs, self.real, self.held, self.held_real = pairs, real, held, held_real
-        tell(0.5)
-        tell(1.0)
+        report(0.5)
+        report(1.0)
 
     def logits(self, pairs):
         self.asked.append(pairs)

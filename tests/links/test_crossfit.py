@@ -5,10 +5,8 @@ import torch
 
 from links.scorers import Neighbourly, Quick, random_graph
 from varigraph.links.calibration import calibration
-from varigraph.links.crossfit import crossfit
-from varigraph.links.fold_files import FoldFiles
+from varigraph.links.crossfit import FoldFiles, crossfit, judged
 from varigraph.links.folds import divided
-from varigraph.links.judgement import judged
 from varigraph.links.link_pairs import link_pairs, numbered_pairs, pair_numbers
 from varigraph.links.messages import Messages
 
@@ -87,12 +85,12 @@ def test_toggling_a_link_never_changes_its_own_score():
 
 
 def test_progress_rises_from_nothing_to_all():
-    told = []
-    crossfit(folds_of(random_graph(NODES, 300)), make, progress=lambda *news: told.append(news))
-    done = [share for share, _ in told]
+    reports = []
+    crossfit(folds_of(random_graph(NODES, 300)), make, progress=lambda *news: reports.append(news))
+    done = [share for share, _ in reports]
     assert done == sorted(done)
     assert (done[0], done[-1]) == (0, 1)
-    assert {what for _, what in told} == {f"fold {number} of 4" for number in (1, 2, 3, 4)}
+    assert {what for _, what in reports} == {f"fold {number} of 4" for number in (1, 2, 3, 4)}
 
 
 @pytest.fixture
@@ -104,13 +102,13 @@ def test_finished_folds_are_not_repeated(files):
     folds = folds_of(random_graph(NODES, 300))
     first = crossfit(folds, make, files=files)
     Neighbourly.made.clear()
-    told = []
-    second = crossfit(folds, make, files=files, progress=lambda *news: told.append(news))
+    reports = []
+    second = crossfit(folds, make, files=files, progress=lambda *news: reports.append(news))
     assert Neighbourly.made == []
     assert torch.equal(first.links, second.links)
     assert torch.equal(first.others, second.others)
     assert first.calibration == second.calibration
-    assert told[-1][0] == 1
+    assert reports[-1][0] == 1
 
 
 @pytest.mark.parametrize("when", ["fit", "logits"])

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch_geometric.nn import SortAggregation
 
-from varigraph.links.dgcnn import Dgcnn, sort_pool
+from varigraph.links.seal import Dgcnn, sort_pool
 from varigraph.links.subgraphs import Subgraphs, Surroundings
 
 LABELS = 12

@@ -4,7 +4,7 @@ import networkx as nx
 import pytest
 import torch
 
-from varigraph.links.drnl import UNREACHABLE, distances, drnl
+from varigraph.links.subgraphs import UNREACHABLE, distances, drnl
 
 
 def both_ways(pairs):

@@ -4,8 +4,7 @@ import torch
 
 from varigraph.errors import FileError, OptionError
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.links.fold_files import FoldFiles
-from varigraph.links.judgement import Judgement
+from varigraph.links.crossfit import FoldFiles, Judgement
 
 SETTINGS = {"method": "seal", "seed": 3}
 FOLD = Judgement(

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from links.scorers import random_graph
-from varigraph.links.fold_settings import fold_settings
+from varigraph.links.crossfit import fold_settings
 from varigraph.links.link_pairs import link_pairs
 
 EDGES = random_graph(20, 30)

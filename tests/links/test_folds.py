@@ -52,16 +52,16 @@ def test_no_pair_is_judged_by_who_has_seen_it(nodes, density, folds, contrast, s
     assert len(judged_others) == len(linked)
 
 
-@pytest.mark.parametrize(("contrast", "spare"), [(1, 0), (3, 200), (9, 800), (90, 4750)])
-def test_more_non_links_to_learn_from_as_far_as_there_are_any(contrast, spare):
+@pytest.mark.parametrize(("contrast", "extra"), [(1, 0), (3, 200), (9, 800), (90, 4750)])
+def test_more_non_links_to_learn_from_as_far_as_there_are_any(contrast, extra):
     links = link_pairs(random_graph(100, 100), nodes=100)
     parts = divided(links, folds=5, contrast=contrast)
-    assert parts.spare.size(1) == spare
+    assert parts.extra.size(1) == extra
     fold, plain = parts[0], divided(links, folds=5)[0]
     assert torch.equal(fold.scored.pairs, plain.scored.pairs)
     assert torch.equal(fold.held.pairs, plain.held.pairs)
     assert torch.equal(fold.structure, plain.structure)
-    assert int((~fold.train.real).sum()) == 72 + parts.spare.size(1)
+    assert int((~fold.train.real).sum()) == 72 + parts.extra.size(1)
     assert int((~fold.scored.real).sum()) == int(fold.scored.real.sum()) == 20
 
 

@@ -7,9 +7,9 @@ from varigraph.errors import GraphError, ModelError
 from varigraph.links import hadamard
 from varigraph.links.folds import divided
 from varigraph.links.hadamard import Hadamard, _rate
-from varigraph.links.heuristics import adamic_adar, common_neighbours
 from varigraph.links.link_pairs import link_pairs, pair_numbers
 from varigraph.links.messages import Messages
+from varigraph.links.methods import adamic_adar, common_neighbours
 from varigraph.metrics import auroc
 
 
@@ -22,9 +22,9 @@ def fold_of(edges, nodes, *, contrast=1, seed=0):
     return divided(links, folds=4, contrast=contrast, seed=seed)[0]
 
 
-def fitted(fold, nodes, *, kind=Quick, tell=ignore, **options):
+def fitted(fold, nodes, *, kind=Quick, report=ignore, **options):
     scorer = kind(fold.structure, nodes=nodes, **options)
-    scorer.fit(fold.train.pairs, fold.train.real, fold.held.pairs, fold.held.real, tell)
+    scorer.fit(fold.train.pairs, fold.train.real, fold.held.pairs, fold.held.real, report)
     return scorer
 
 
@@ -150,11 +150,11 @@ def test_the_seed_decides_and_torch_s_own_generator_is_left_alone():
 
 
 def test_progress_rises_to_the_end():
-    told = []
-    fitted(fold_of(two_cliques(8), 16), 16, tell=told.append)
-    assert told == sorted(told)
-    assert told[-1] == 1
-    assert len(told) == 10
+    reports = []
+    fitted(fold_of(two_cliques(8), 16), 16, report=reports.append)
+    assert reports == sorted(reports)
+    assert reports[-1] == 1
+    assert len(reports) == 10
 
 
 def test_nothing_learnt_nothing_said():

@@ -1,9 +1,8 @@
 import pytest
 import torch
 
-from varigraph.links.hadamard_network import DROPPED, HadamardNetwork
+from varigraph.links.hadamard import DROPPED, INPUTS, HadamardNetwork
 from varigraph.links.messages import Messages
-from varigraph.links.node_inputs import INPUTS
 
 LINKS = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
 NEIGHBOURS = Messages(LINKS, nodes=7).all()

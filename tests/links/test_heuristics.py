@@ -2,7 +2,7 @@ import networkx as nx
 import pytest
 import torch
 
-from varigraph.links.heuristics import adamic_adar, common_neighbours
+from varigraph.links.methods import adamic_adar, common_neighbours
 
 
 @pytest.mark.parametrize("seed", range(3))

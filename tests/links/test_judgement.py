@@ -3,10 +3,10 @@ import torch
 
 from links.scorers import Neighbourly, random_graph
 from varigraph.links.calibration import calibration
+from varigraph.links.crossfit import judged
 from varigraph.links.folds import divided
-from varigraph.links.heuristics import common_neighbours
-from varigraph.links.judgement import judged
 from varigraph.links.link_pairs import link_pairs, pair_numbers
+from varigraph.links.methods import common_neighbours
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from varigraph.links import likeness
-from varigraph.links.likeness import Likeness
+from varigraph.links import subgraphs
+from varigraph.links.subgraphs import Likeness
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def x():
 
 
 def test_it_is_the_cosine_about_the_mean(x, monkeypatch):
-    monkeypatch.setattr(likeness, "ROWS", 7)
+    monkeypatch.setattr(subgraphs, "ROWS", 7)
     one, two = torch.cartesian_prod(torch.arange(9), torch.arange(9)).t()
     found = Likeness(x).between(one, two)
     centred = x.double() - x.double().mean(dim=0)

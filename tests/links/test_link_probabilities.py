@@ -205,11 +205,11 @@ def test_auto_asks_how_large_the_graph_is(counted, graph, monkeypatch):
     assert likely(graph, method="auto").link_quality.method == "hadamard"
 
 
-def test_progress_is_told(counted, graph):
-    told = []
-    likely(graph, progress=lambda done, what: told.append((done, what)))
-    assert told[0] == (0, "fold 1 of 3")
-    assert told[-1] == (1, "fold 3 of 3")
+def test_progress_is_reported(counted, graph):
+    reports = []
+    likely(graph, progress=lambda done, what: reports.append((done, what)))
+    assert reports[0] == (0, "fold 1 of 3")
+    assert reports[-1] == (1, "fold 3 of 3")
 
 
 # ---- resuming ----

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from varigraph.links.hadamard import INPUTS, WIDTH, NodeInputs, main_directions
 from varigraph.links.messages import Messages
-from varigraph.links.node_inputs import INPUTS, WIDTH, NodeInputs, main_directions
 
 
 def generator(seed=0):

@@ -6,8 +6,7 @@ from scipy.stats import mannwhitneyu
 from varigraph.data import load
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.links import seal
-from varigraph.links.dgcnn import Dgcnn
-from varigraph.links.seal import Seal
+from varigraph.links.seal import Dgcnn, Seal
 
 
 def ignore(done):
@@ -47,9 +46,9 @@ class Task:
             torch.arange(2 * count) < count for count in counts
         )
 
-    def fitted(self, *, x=None, seed=0, tell=ignore, **options):
+    def fitted(self, *, x=None, seed=0, report=ignore, **options):
         scorer = Seal(self.links, nodes=self.nodes, x=x, seed=seed, **options)
-        scorer.fit(self.pairs, self.real, self.held, self.held_real, tell)
+        scorer.fit(self.pairs, self.real, self.held, self.held_real, report)
         return scorer
 
     def auc(self, scorer):
@@ -163,10 +162,10 @@ def test_the_other_pairs_change_no_score(task, scorer):
 
 
 def test_the_weights_with_the_smallest_loss_on_the_held_pairs_are_kept(task):
-    told = []
+    reports = []
     wrong = Seal(task.links, nodes=task.nodes, epochs=30, patience=3, learning_rate=1e-2)
-    wrong.fit(task.pairs, task.real, task.pairs, ~task.real, told.append)
-    assert told == pytest.approx([1 / 30, 2 / 30, 3 / 30, 4 / 30, 1.0])
+    wrong.fit(task.pairs, task.real, task.pairs, ~task.real, reports.append)
+    assert reports == pytest.approx([1 / 30, 2 / 30, 3 / 30, 4 / 30, 1.0])
     first = Seal(task.links, nodes=task.nodes, epochs=1, learning_rate=1e-2)
     first.fit(task.pairs, task.real, task.pairs, ~task.real, ignore)
     assert torch.equal(wrong.logits(task.test), first.logits(task.test))

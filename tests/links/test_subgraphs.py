@@ -4,8 +4,7 @@ import torch
 
 from varigraph.errors import GraphError, OptionError
 from varigraph.links import subgraphs
-from varigraph.links.drnl import drnl
-from varigraph.links.subgraphs import Subgraphs, Surroundings
+from varigraph.links.subgraphs import Subgraphs, Surroundings, drnl
 
 FIELDS = ("nodes", "labels", "alike", "edge_index", "ends", "sizes", "edges")
 

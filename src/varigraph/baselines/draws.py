@@ -10,7 +10,7 @@ from torch import Tensor
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 
 
 def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [nodes, classes]
@@ -42,7 +42,7 @@ def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [
     var = (classes.squares / count).to(dtype)
     return Prediction(
         mean=classes.mean.to(dtype),
-        by_source={part: var if part == "weights" else torch.zeros_like(var) for part in PARTS},
+        by_source={part: var if part == "weights" else torch.zeros_like(var) for part in all_parts()},
         logits=Gaussian(logits.mean.to(dtype), (logits.squares / count).to(dtype)),
         method=method,
         samples=count,

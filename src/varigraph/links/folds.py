@@ -64,7 +64,7 @@ class Folds:
     Args:
         links: the links, ``[2, links]``.
         others: as many non-links, ``[2, links]``.
-        spare: more non-links that every model may learn from, ``[2, spare]``.
+        extra: more non-links that every model may learn from, ``[2, extra]``.
         fold_of_link: where each link is judged, ``[links]``.
         fold_of_other: where each of the others is judged, ``[links]``.
         count: how many folds there are.
@@ -73,7 +73,7 @@ class Folds:
 
     links: Tensor
     others: Tensor
-    spare: Tensor
+    extra: Tensor
     fold_of_link: Tensor
     fold_of_other: Tensor
     count: int
@@ -88,7 +88,7 @@ class Folds:
         held_links, links = _held_and_rest(links, generator)
         held_others, others = _held_and_rest(others, generator)
         return Fold(
-            train=Examples.of(links, torch.cat([others, self.spare], dim=1)),
+            train=Examples.of(links, torch.cat([others, self.extra], dim=1)),
             held=Examples.of(held_links, held_others),
             scored=Examples.of(
                 self.links[:, self.fold_of_link == number],
@@ -127,7 +127,7 @@ def divided(links: LinkPairs, *, folds: int, contrast: int = 1, seed: int = 0) -
     return Folds(
         links=links.pairs,
         others=others,
-        spare=non_links(known, nodes=links.nodes, count=more, generator=generator),
+        extra=non_links(known, nodes=links.nodes, count=more, generator=generator),
         fold_of_link=place[0].to(others.device),
         fold_of_other=place[1].to(others.device),
         count=folds,

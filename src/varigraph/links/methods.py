@@ -1,18 +1,23 @@
-"""The scorers by name, and which one suits a graph."""
+"""Scorers of pairs: by name, what each has to offer, and scores that need no training."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Literal
+from typing import Literal, Protocol
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
-
-from varigraph.links.scorer import Scorer
 
 Method = Literal["auto", "seal", "hadamard"]
 #: Links up to which ``auto`` means ``seal``.
 LARGE = 20_000
+#: Called with the fraction of the work that is done, from 0 to 1.
+Report = Callable[[float], None]
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,98 @@ def chosen(method: Method, *, links: int) -> str:
     if method != "auto":
         return method
     return "hadamard" if links > LARGE else "seal"
+
+
+class Scorer(Protocol):
+    """Learns from some pairs of nodes whether they are links, then judges others.
+
+    Made as ``Method(links, nodes=..., x=..., seed=...)``: ``links`` ``[2, links]`` are those that
+    may be seen as structure, each once and in any orientation; ``nodes`` is how many nodes there
+    are; ``x`` are their features ``[nodes, features]``, or None.
+    """
+
+    def fit(
+        self,
+        pairs: Tensor,  # [2, examples]
+        real: Tensor,  # [examples] bool
+        held: Tensor,  # [2, held]
+        held_real: Tensor,  # [held] bool
+        report: Report,
+    ) -> None:
+        """Learns which pairs are real.
+
+        Args:
+            pairs: examples to learn from. The real ones are among the links of the structure and
+                must not be seen there while they are learnt from.
+            real: which of them are links.
+            held: pairs that are not in the structure, to tell when to stop.
+            held_real: which of those are links.
+            report: called now and then.
+        """
+
+    def logits(self, pairs: Tensor) -> Tensor:  # [2, pairs] -> [pairs]
+        """Log odds that each pair is a link, the same for both orders of its ends.
+
+        A pair's own link never influences its score.
+        """
+
+
+def common_neighbours(
+    pairs: Tensor,  # [2, pairs]
+    links: Tensor,  # [2, links]
+    *,
+    nodes: int,
+) -> Tensor:  # -> [pairs]
+    r"""How many neighbours the two ends share.
+
+    .. math:: |N(u) \cap N(v)|
+
+    Args:
+        pairs: the pairs to score.
+        links: the links of the graph, each once, without self links.
+        nodes: how many nodes there are.
+
+    Example:
+        >>> square = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> common_neighbours(torch.tensor([[0, 0], [2, 1]]), square, nodes=4).tolist()
+        [2.0, 0.0]
+    """
+    return _shared(pairs, _adjacency(links, nodes), np.ones(nodes))
+
+
+def adamic_adar(
+    pairs: Tensor,  # [2, pairs]
+    links: Tensor,  # [2, links]
+    *,
+    nodes: int,
+) -> Tensor:  # -> [pairs]
+    r"""Shared neighbours, of which those with few links count more.
+
+    .. math:: \sum_{w \in N(u) \cap N(v)} \frac{1}{\log |N(w)|}
+
+    Args:
+        pairs: the pairs to score.
+        links: the links of the graph, each once, without self links.
+        nodes: how many nodes there are.
+
+    Example:
+        >>> square = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 0]])
+        >>> adamic_adar(torch.tensor([[0], [2]]), square, nodes=4)
+        tensor([2.8854], dtype=torch.float64)
+    """
+    adjacency = _adjacency(links, nodes)
+    degree = np.diff(adjacency.indptr)
+    # Whoever is shared by two nodes has two neighbours at least, so lower degrees never count.
+    return _shared(pairs, adjacency, 1 / np.log(np.maximum(degree, 2)))
+
+
+def _adjacency(links: Tensor, nodes: int) -> csr_array:
+    ends = links.cpu().numpy()
+    rows, columns = np.concatenate([ends, ends[::-1]], axis=1)
+    return csr_array((np.ones(len(rows)), (rows, columns)), shape=(nodes, nodes))
+
+
+def _shared(pairs: Tensor, adjacency: csr_array, weight: NDArray[np.float64]) -> Tensor:
+    one, two = pairs.cpu().numpy()
+    both = adjacency[one].multiply(adjacency[two])  # [pairs, nodes]
+    return torch.from_numpy(both @ weight).to(pairs.device)

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
 from varigraph.errors import GraphError, OptionError
-from varigraph.links.drnl import drnl
-from varigraph.links.likeness import Likeness
 
 Integers = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -21,6 +20,10 @@ Hashes = NDArray[np.uint64]
 ENTRIES = 4_000_000
 #: Bits of a hash that are compared. The other 20 of 64 hold the row, and chunks are far smaller.
 BITS = 44
+#: Rows compared at a time; few enough for the processor's cache.
+ROWS = 1024
+#: Distance of a node that no path leads to.
+UNREACHABLE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,3 +240,82 @@ def _check_pairs(name: str, pairs: Tensor, *, nodes: int) -> None:  # [2, pairs]
             f"{name}[:, {place}] is {tuple(pairs[:, place].tolist())}",
             f"give two different nodes out of 0 to {nodes - 1}",
         )
+
+
+def drnl(edge_index: Tensor, ends: Tensor, *, nodes: int) -> Tensor:  # [2, e], [2, s] -> [nodes]
+    r"""Label of every node of many subgraphs at once.
+
+    With the distances :math:`d_x` (end :math:`y` taken away), :math:`d_y` (end :math:`x` taken
+    away) and :math:`d = d_x + d_y`,
+
+    .. math::
+        f = 1 + \min(d_x, d_y) + \lfloor d/2 \rfloor \,(\lfloor d/2 \rfloor + d \bmod 2 - 1)
+
+    The two ends get 1, a node that one of them cannot reach gets 0. Different unordered pairs
+    of distances get different labels. See https://arxiv.org/abs/1802.09691.
+
+    Args:
+        edge_index: links within the subgraphs, each in both directions; none may join the two
+            ends of one subgraph.
+        ends: the two ends of each subgraph.
+        nodes: number of nodes of all subgraphs together.
+
+    Example:
+        >>> path = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
+        >>> drnl(path, torch.tensor([[0], [3]]), nodes=4)
+        tensor([1, 3, 3, 1])
+    """
+    near, far = distances(edge_index, ends, nodes=nodes).sort(dim=1).values.unbind(dim=1)
+    half, odd = (near + far) // 2, (near + far) % 2
+    labels = (1 + near + half * (half + odd - 1)).where(near != UNREACHABLE, 0)
+    return labels.index_fill(0, ends.flatten(), 1)
+
+
+def distances(
+    edge_index: Tensor, ends: Tensor, *, nodes: int
+) -> Tensor:  # [2, edges], [2, subgraphs] -> [nodes, 2]
+    """Steps from the first and from the second end, on paths that avoid the other end.
+
+    All subgraphs are searched in step, one ring of nodes at a time, so the number of rounds is
+    the largest distance found.
+    """
+    source, target = edge_index.numpy()
+    one, two = ends.numpy()
+    ones = np.ones(len(source), dtype=np.float32)
+    arriving = csr_array((ones, (target, source)), shape=(nodes, nodes))
+    found = np.full((nodes, 2), UNREACHABLE)
+    found[one, 0] = found[two, 1] = 0
+    ring, steps = found == 0, 0
+    while ring.any():
+        steps += 1
+        ring = (arriving @ ring.astype(np.float32) > 0) & (found == UNREACHABLE)
+        ring[two, 0] = ring[one, 1] = False
+        found[ring] = steps
+    return torch.from_numpy(found)
+
+
+class Likeness:
+    r"""Cosine of the attributes of two nodes, taken about their mean over all nodes.
+
+    .. math::
+        \frac{(x_i - \bar x) \cdot (x_j - \bar x)}{|x_i - \bar x|\,|x_j - \bar x|}
+
+    It is 0 where a node has nothing that sets it apart from the mean.
+
+    Args:
+        x: attributes, ``[nodes, attributes]``.
+
+    Example:
+        >>> likeness = Likeness(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
+        >>> likeness.between(torch.tensor([0, 0]), torch.tensor([1, 2])).round()
+        tensor([-1.,  1.])
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        x = x.cpu().double()  # or rounding would set equal nodes apart
+        self.directions = F.normalize(x - x.mean(dim=0), dim=1).float()
+
+    def between(self, one: Tensor, two: Tensor) -> Tensor:  # [pairs], [pairs] -> [pairs]
+        """The cosine of each pair of nodes."""
+        parts = zip(one.split(ROWS), two.split(ROWS), strict=True)
+        return torch.cat([(self.directions[a] * self.directions[b]).sum(dim=1) for a, b in parts])
