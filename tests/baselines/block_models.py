@@ -6,7 +6,7 @@ from itertools import combinations
 import networkx as nx
 import torch
 
-from varigraph.baselines.block_likelihood import Blocks
+from varigraph.baselines.block_model import Blocks
 from varigraph.links.link_pairs import link_pairs
 
 

@@ -4,8 +4,8 @@ from sklearn.metrics import adjusted_rand_score
 from torch.testing import assert_close
 
 from baselines.block_models import generator, log_likelihood, planted, random_links, soft_guess
-from varigraph.baselines import block_fit
-from varigraph.baselines.block_fit import fitted_blocks, started_blocks
+from varigraph.baselines import block_model
+from varigraph.baselines.block_model import fitted_blocks, started_blocks
 from varigraph.errors import OptionError
 
 
@@ -39,8 +39,8 @@ def test_a_class_that_nobody_is_guessed_to_have_stays_possible():
 def test_a_planted_partition_is_recovered_from_a_poor_guess(
     seed, rows, partners, steps, monkeypatch
 ):
-    monkeypatch.setattr(block_fit, "ROWS", rows)
-    monkeypatch.setattr(block_fit, "PARTNERS", partners)
+    monkeypatch.setattr(block_model, "ROWS", rows)
+    monkeypatch.setattr(block_model, "PARTNERS", partners)
     links, label = planted([100, 100], 0.3, 0.01, seed=seed)
     guess = soft_guess(label, 2, wrong=0.3, seed=seed)
     blocks = fitted_blocks(links, guess, generator=generator(seed), across=0.01, steps=steps)
@@ -75,7 +75,7 @@ def test_renamed_classes_give_the_renamed_fit():
 
 
 def test_the_generator_decides_and_torch_s_own_is_left_alone(monkeypatch):
-    monkeypatch.setattr(block_fit, "ROWS", 20)
+    monkeypatch.setattr(block_model, "ROWS", 20)
     links, label = planted([30, 30], 0.3, 0.05)
     guess, state = soft_guess(label, 2), torch.get_rng_state()
     one, again, other = (

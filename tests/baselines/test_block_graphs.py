@@ -6,7 +6,7 @@ import torch
 from scipy.stats import chisquare
 
 from baselines.block_models import generator
-from varigraph.baselines.block_graphs import drawn_links
+from varigraph.baselines.block_model import drawn_links
 
 
 def drawn(labels, strengths, across, seed=0):

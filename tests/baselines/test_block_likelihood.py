@@ -7,8 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from baselines.block_models import generator, log_likelihood, random_blocks, random_links
-from varigraph.baselines.block_likelihood import Blocks, block_gradient, pair_likelihood
-from varigraph.baselines.block_neighbours import BlockNeighbours
+from varigraph.baselines.block_model import BlockNeighbours, Blocks, block_gradient, pair_likelihood
 
 
 def full_gradient(blocks, links):

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from baselines.block_models import links_of
-from varigraph.baselines.block_neighbours import BlockNeighbours
+from varigraph.baselines.block_model import BlockNeighbours
 
 
 @pytest.mark.parametrize("density", [0.0, 0.1, 0.9])

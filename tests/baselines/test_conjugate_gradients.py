@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from varigraph.baselines.conjugate_gradients import conjugate_gradients
+from varigraph.baselines.log_degree import conjugate_gradients
 
 
 def system(size):
@@ -18,7 +18,7 @@ def test_it_solves_like_elimination(size):
     assert_close(x, torch.linalg.solve(matrix, right), atol=1e-8, rtol=1e-8)
 
 
-def test_it_stops_when_told_and_still_goes_downhill():
+def test_it_stops_when_asked_and_still_goes_downhill():
     matrix, right = system(40)
     products = []
 

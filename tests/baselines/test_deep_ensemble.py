@@ -4,7 +4,7 @@ from torch.testing import assert_close
 from torch_geometric.nn import GCN
 
 from baselines.two_groups import two_groups
-from varigraph.baselines.deep_ensemble import DeepEnsemble
+from varigraph.baselines.plain import DeepEnsemble
 from varigraph.errors import OptionError
 from varigraph.training import paper_network, train
 

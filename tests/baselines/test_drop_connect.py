@@ -3,9 +3,8 @@ import torch
 from torch.testing import assert_close
 
 from baselines.two_groups import changed, two_groups
-from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.drop_connect_lesson import LOOK_SEED, Lesson
-from varigraph.baselines.drop_connect_links import MaskedLinks
+from varigraph.baselines.drop_connect import LOOK_SEED, DropConnect, DropConnectLesson
+from varigraph.baselines.drop_connect_layer import MaskedLinks
 from varigraph.errors import GraphError, ModelError, OptionError
 
 QUICK = {"layers": 2, "hidden": 8, "epochs": 60, "learning_rate": 0.02}
@@ -48,7 +47,7 @@ def test_the_best_weights_are_kept(graph, monkeypatch):
         seen.append(lesson.network.layers[0].weight.detach().clone())
         return next(losses)
 
-    monkeypatch.setattr(Lesson, "validation_loss", validation_loss)
+    monkeypatch.setattr(DropConnectLesson, "validation_loss", validation_loss)
     trained = DropConnect.fit(graph, **QUICK, patience=20)
     assert trained.epoch == 40
     assert len(seen) == 6
@@ -57,14 +56,14 @@ def test_the_best_weights_are_kept(graph, monkeypatch):
 
 def test_it_stops_when_patience_ends(graph, monkeypatch):
     losses = iter([0.5, 0.6, 0.6])
-    monkeypatch.setattr(Lesson, "validation_loss", lambda lesson: next(losses))
+    monkeypatch.setattr(DropConnectLesson, "validation_loss", lambda lesson: next(losses))
     assert DropConnect.fit(graph, **QUICK, patience=20).epoch == 10
     assert next(losses, None) is None
 
 
 def test_the_validation_loss_is_that_of_the_mean_answer(graph, trained):
     draw = torch.Generator()
-    lesson = Lesson(trained.network, graph, MaskedLinks(graph, blocks=2), draw)
+    lesson = DropConnectLesson(trained.network, graph, MaskedLinks(graph, blocks=2), draw)
     mean = trained.predict(graph, samples=20, seed=LOOK_SEED).mean[graph.val_mask]
     by_hand = -mean.gather(1, graph.y[graph.val_mask][:, None]).log().mean()
     assert lesson.validation_loss() == pytest.approx(by_hand.item(), rel=1e-5)

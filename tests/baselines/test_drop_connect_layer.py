@@ -6,8 +6,7 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from baselines.two_groups import two_groups
-from varigraph.baselines.drop_connect_layer import DropConnectLayer
-from varigraph.baselines.drop_connect_links import MaskedLinks
+from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
 
 FAILURE_RATE = 1e-6  # share of seeds for which a right sampler fails
 

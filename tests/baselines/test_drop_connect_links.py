@@ -4,7 +4,7 @@ from torch.testing import assert_close
 from torch_geometric.data import Data
 from torch_geometric.nn import GCNConv
 
-from varigraph.baselines.drop_connect_links import MaskedLinks
+from varigraph.baselines.drop_connect_layer import MaskedLinks
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
 

@@ -4,8 +4,8 @@ from torch.testing import assert_close
 from torch_geometric.nn import GCN
 
 from baselines.two_groups import two_groups
-from varigraph.baselines.drop_connect_links import MaskedLinks
-from varigraph.baselines.drop_connect_network import DropConnectNetwork
+from varigraph.baselines.drop_connect import DropConnectNetwork
+from varigraph.baselines.drop_connect_layer import MaskedLinks
 
 
 def generator(seed=0):

@@ -2,8 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from varigraph.baselines.edge_count import distance_scale
-from varigraph.baselines.log_degree import log_degree_graph
+from varigraph.baselines.log_degree import distance_scale, log_degree_graph
 from varigraph.errors import GraphError, OptionError
 
 ONE = torch.tensor([[1.0, 2.0, 3.0, 4.0]])

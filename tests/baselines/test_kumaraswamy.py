@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import kstest
 from torch.testing import assert_close
 
-from varigraph.baselines.kumaraswamy import Kumaraswamy
+from varigraph.baselines.drop_connect_layer import Kumaraswamy
 
 FAILURE_RATE = 1e-6  # share of seeds for which a right sampler fails
 SHAPES = [(0.8, 1.0), (1.5, 0.97), (2.0, 3.0), (0.4, 6.0), (7.0, 0.6)]

@@ -3,7 +3,7 @@ import torch
 from torch.testing import assert_close
 from torch_geometric.data import Data
 
-from varigraph.baselines.map_graph import map_graph, predicted_labels
+from varigraph.baselines.bgcn import map_graph, predicted_labels
 from varigraph.errors import GraphError, OptionError
 
 QUICK = {"edges_per_node": 5, "base_epochs": 40, "embedding_epochs": 40}

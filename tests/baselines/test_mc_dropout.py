@@ -6,8 +6,7 @@ from torch.testing import assert_close
 from torch_geometric.nn import GCN, SAGEConv
 
 from baselines.two_groups import changed, two_groups
-from varigraph.baselines.mc_dropout import McDropout
-from varigraph.baselines.plain import Plain
+from varigraph.baselines.plain import McDropout, Plain
 from varigraph.errors import OptionError
 
 #: Standard errors within which every figure must lie; with 400 figures one in 10^6 runs fails.

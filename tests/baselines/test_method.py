@@ -5,10 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from baselines.two_groups import changed, two_groups
-from varigraph.baselines.deep_ensemble import DeepEnsemble
 from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.mc_dropout import McDropout
-from varigraph.baselines.plain import Plain
+from varigraph.baselines.plain import DeepEnsemble, McDropout, Plain
 from varigraph.training import paper_network, train
 
 

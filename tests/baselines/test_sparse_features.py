@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from varigraph.baselines.sparse_features import SparseFeatures, dropped, lean
+from varigraph.baselines.gcn import SparseFeatures, dropped, lean
 
 
 def features(share, *, nodes=60, width=50, seed=0):

@@ -2,11 +2,9 @@
 
 from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
-from varigraph.baselines.deep_ensemble import DeepEnsemble
+from varigraph.baselines.draws import Baseline
 from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.mc_dropout import McDropout
-from varigraph.baselines.method import Baseline
-from varigraph.baselines.plain import Plain
+from varigraph.baselines.plain import DeepEnsemble, McDropout, Plain
 
 __all__ = [
     "Baseline",

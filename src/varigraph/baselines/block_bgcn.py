@@ -10,12 +10,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.baselines.block_fit import ACROSS, fitted_blocks
-from varigraph.baselines.block_graphs import drawn_links
-from varigraph.baselines.block_likelihood import Blocks
+from varigraph.baselines.block_model import ACROSS, Blocks, drawn_links, fitted_blocks
 from varigraph.baselines.draws import from_draws
-from varigraph.baselines.gcn import Gcn, GcnTrainer, normalised
-from varigraph.baselines.sparse_features import lean
+from varigraph.baselines.gcn import Gcn, GcnTrainer, lean, normalised
 from varigraph.data import check_graph
 from varigraph.data.graph_parts import finite_features
 from varigraph.errors import GraphError, OptionError

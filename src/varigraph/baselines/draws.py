@@ -1,16 +1,35 @@
-"""A prediction from draws: the mean of what they say, and how far they scatter."""
+"""What every baseline gives: a prediction; here from draws, by their mean and their scatter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction
 from varigraph.prediction.sources.source import all_parts
+
+
+class Baseline(Protocol):
+    """A trained method that gives error bars.
+
+    What an input is uncertain about is no business of a baseline: ``x_var`` is not looked at, and
+    ``edge_prob`` weighs the messages as it did in training.
+    """
+
+    def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
+        """Mean and variance of the class probabilities of every node.
+
+        Args:
+            graph: with ``x`` and ``edge_index``; labels are not read.
+            samples: number of draws. Methods that draw nothing do without.
+            seed: of the draws; torch's global generator is left alone.
+        """
 
 
 def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [nodes, classes]
@@ -42,7 +61,9 @@ def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [
     var = (classes.squares / count).to(dtype)
     return Prediction(
         mean=classes.mean.to(dtype),
-        by_source={part: var if part == "weights" else torch.zeros_like(var) for part in all_parts()},
+        by_source={
+            part: var if part == "weights" else torch.zeros_like(var) for part in all_parts()
+        },
         logits=Gaussian(logits.mean.to(dtype), (logits.squares / count).to(dtype)),
         method=method,
         samples=count,

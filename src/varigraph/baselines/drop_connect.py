@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.baselines.draws import from_draws
-from varigraph.baselines.drop_connect_lesson import Lesson
-from varigraph.baselines.drop_connect_links import MaskedLinks
-from varigraph.baselines.drop_connect_network import DropConnectNetwork
+from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
 from varigraph.prediction.checks import check_model
 from varigraph.training.train import check_lesson
+
+#: α of the prior Beta(α, 1) of the chance of a link to be kept.
+PRIOR = 0.8
+#: The divergence from the priors grows to its full weight over so many epochs.
+WARM_UP = 20
+#: So often, in epochs, the validation loss is taken, from so many draws.
+LOOK_EVERY, DRAWS_PER_LOOK = 10, 20
+#: Of those draws: not one that predictions start from, lest the weights suit their very masks.
+LOOK_SEED = 2**40 + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +90,9 @@ class DropConnect:
         widths = graph.x.size(1), *[hidden] * (layers - 1), _classes(graph)
         scale = graph.x.square().mean().rsqrt().nan_to_num(posinf=1.0)
         network = DropConnectNetwork(widths, blocks=blocks, scale=scale, generator=draw)
-        lesson = Lesson(network.to(graph.x), graph, MaskedLinks(graph, blocks=blocks), draw)
+        lesson = DropConnectLesson(
+            network.to(graph.x), graph, MaskedLinks(graph, blocks=blocks), draw
+        )
         epoch = lesson.train(epochs, patience, learning_rate)
         return cls(network.requires_grad_(False), epoch)
 
@@ -119,3 +134,143 @@ def _check_fit(network: DropConnectNetwork, graph: Data) -> None:
             f"the graph has {graph.x.size(1)} features, the network learned {network.widths[0]}",
             "predict on a graph of the same features, or fit anew",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class DropConnectLesson:
+    """Trains a network on the whole graph at once, and stops when it gets no better.
+
+    Args:
+        network: what is trained.
+        graph: with labels and masks; only labels of ``train_mask`` and ``val_mask`` are read.
+        links: those of the graph.
+        generator: draws the masks.
+    """
+
+    network: DropConnectNetwork
+    graph: Data
+    links: MaskedLinks
+    generator: torch.Generator
+
+    def train(self, epochs: int, patience: int, learning_rate: float) -> int:
+        """Leaves the best weights in the network, and says after which epoch they were found.
+
+        Args:
+            epochs: steps of the optimiser, at most.
+            patience: stop after so many epochs without a better validation loss.
+            learning_rate: of Adam.
+
+        Raises:
+            ModelError: the validation loss never was a number.
+        """
+        optimiser = torch.optim.Adam(self.network.parameters(), lr=learning_rate)
+        best, best_epoch, weights = math.inf, 0, self.network.state_dict()
+        for epoch in range(1, epochs + 1):
+            optimiser.zero_grad()
+            self.loss(min(1.0, epoch / WARM_UP)).backward()
+            optimiser.step()
+            if epoch % LOOK_EVERY and epoch < epochs:
+                continue
+            loss = self.validation_loss()
+            if loss < best:
+                best, best_epoch, weights = loss, epoch, copy.deepcopy(self.network.state_dict())
+            if epoch - best_epoch >= patience:
+                break
+        if not math.isfinite(best):
+            raise ModelError(
+                "the validation loss is not a number", "lower the learning rate: learning_rate=1e-3"
+            )
+        self.network.load_state_dict(weights)
+        return best_epoch
+
+    def loss(self, share: float) -> Tensor:  # -> []
+        """Loss under relaxed masks drawn anew; ``share`` of the divergence counts."""
+        mask = self.graph.train_mask
+        messages = self.network.first_messages(self.graph.x)
+        logits = self.network(messages, self.links, self.generator, relaxed=True)
+        surprise = F.cross_entropy(logits[mask], self.graph.y[mask])
+        total: Tensor = surprise + share * self.network.divergence(PRIOR) / mask.sum()
+        return total
+
+    @torch.no_grad()
+    def validation_loss(self) -> float:
+        """Of the mean over a few draws, always the same ones: no weights win by a lucky draw."""
+        mask, draw = self.graph.val_mask, torch.Generator().manual_seed(LOOK_SEED)
+        messages = self.network.first_messages(self.graph.x)
+        draws = [
+            self.network(messages, self.links, draw, relaxed=False)[mask].log_softmax(dim=-1)
+            for _ in range(DRAWS_PER_LOOK)
+        ]
+        mean = torch.stack(draws).logsumexp(dim=0) - math.log(DRAWS_PER_LOOK)
+        return F.nll_loss(mean, self.graph.y[mask]).item()
+
+
+class DropConnectNetwork(nn.Module):
+    """Logits by layers of :class:`DropConnectLayer` with ReLU between them.
+
+    Args:
+        widths: features, widths of the hidden layers, classes.
+        blocks: blocks of features that have masks of their own, in every layer.
+        scale: features are multiplied by it, so that they are about 1 in size: masks make every
+            layer's answer smaller, and small features would never be heard behind four of them.
+        generator: draws the first weights.
+    """
+
+    scale: Tensor
+
+    def __init__(
+        self,
+        widths: Sequence[int],
+        *,
+        blocks: int,
+        scale: Tensor,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        self.widths, self.blocks = tuple(widths), blocks
+        self.register_buffer("scale", scale)
+        self.layers = nn.ModuleList(
+            DropConnectLayer(inputs, outputs, blocks=blocks, generator=generator)
+            for inputs, outputs in pairwise(widths)
+        )
+
+    def first_messages(self, x: Tensor) -> Tensor:  # [nodes, features] -> [nodes, blocks, width]
+        """What the first layer sends: the same for all masks."""
+        return self.scale * self._all[0].messages(x)
+
+    def forward(
+        self, messages: Tensor, links: MaskedLinks, generator: torch.Generator, *, relaxed: bool
+    ) -> Tensor:
+        """Logits ``[nodes, classes]`` under masks drawn anew.
+
+        Args:
+            messages: of the first layer, ``[nodes, blocks, width]``.
+            links: which way they go.
+            generator: draws the masks.
+            relaxed: masks with gradients, for training.
+        """
+        first, *others = self._all
+        h: Tensor = first(messages, links, first.mask(links, generator, relaxed=relaxed))
+        for layer in others:
+            mask = layer.mask(links, generator, relaxed=relaxed)
+            h = layer(layer.messages(h.relu()), links, mask)
+        return h
+
+    def divergence(self, prior: float) -> Tensor:  # -> []
+        r"""How far weights and chances are from their priors, normal(0, 1) and Beta(α, 1).
+
+        .. math::
+            \sum_l \tfrac12 E[\pi_l]\, \lVert W_l \rVert^2 + \mathrm{KL}(\pi_l)
+
+        A weight counts as often as it is kept: one that is dropped is back at its prior.
+
+        Args:
+            prior: α, of the chance of a link to be kept.
+        """
+        layers = self._all
+        sizes = [layer.keep.mean * layer.weight.square().sum() / 2 for layer in layers]
+        return torch.stack(sizes + [layer.keep.divergence(prior) for layer in layers]).sum()
+
+    @property
+    def _all(self) -> list[DropConnectLayer]:
+        return list(self.layers)  # type: ignore[arg-type]

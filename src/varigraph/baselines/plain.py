@@ -1,19 +1,26 @@
-"""The network's own softmax, without any error bar: what every other method has to improve on."""
+"""Baselines on any network: its plain softmax, Monte-Carlo dropout, deep ensembles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.baselines.draws import from_draws
+from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
-from varigraph.prediction import Prediction
+from varigraph.prediction import Prediction, predict
 from varigraph.prediction.checks import check_output
 from varigraph.prediction.predict import ask
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.network import opened
+from varigraph.training import train
+
+#: Ensembles of neighbouring seeds share no member as long as they are smaller than this.
+SEEDS_PER_ENSEMBLE = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,3 +50,89 @@ def plain_logits(model: nn.Module, graph: Data) -> Tensor:  # -> [nodes, classes
         logits = network.once(Draw())
     check_output(Gaussian.certain(logits), "classification")
     return logits
+
+
+@dataclass(frozen=True, eq=False)
+class McDropout:
+    r"""Mean and variance of the softmax over T dropout masks.
+
+    .. math::
+        \bar y = \frac1T \sum_t \operatorname{softmax}(f_t(x)), \qquad
+        v = \frac{1}{T - 1} \sum_t \left(\operatorname{softmax}(f_t(x)) - \bar y\right)^2
+
+    It is :func:`varigraph.predict` with ``method="sampled"`` and the weights as the only source:
+    masks are independent over nodes and passes, neighbourhoods are full, and normalisation layers
+    stay in evaluation mode. A network without dropout has variance 0, and a warning says so.
+    https://arxiv.org/abs/1506.02142
+
+    Args:
+        model: any trained network with ``F.dropout`` or ``nn.Dropout``.
+    """
+
+    model: nn.Module
+
+    def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
+        """The mean over that many masks, at least two, with standard errors."""
+        drawn = predict(
+            self.model, graph, method="sampled", sources=("weights",), samples=samples, seed=seed
+        )
+        return replace(drawn, method="mc-dropout")
+
+
+@dataclass(frozen=True, eq=False)
+class DeepEnsemble:
+    r"""Mean and variance of the softmax over M networks that were trained apart.
+
+    .. math::
+        \bar y = \frac1M \sum_m \operatorname{softmax}(f_m(x)), \qquad
+        v = \frac1M \sum_m \left(\operatorname{softmax}(f_m(x)) - \bar y\right)^2
+
+    Every member answers in evaluation mode. https://arxiv.org/abs/1612.01474
+
+    Args:
+        models: trained networks that map ``(x, edge_index)`` to logits, at least two.
+    """
+
+    models: Sequence[nn.Module]
+
+    def __post_init__(self) -> None:
+        if len(self.models) < 2:
+            raise OptionError(
+                f"an ensemble of {len(self.models)} has no scatter", "give two networks or more"
+            )
+
+    @classmethod
+    def fit(
+        cls,
+        build: Callable[[int], nn.Module],
+        graph: Data,
+        *,
+        members: int = 5,
+        seed: int = 0,
+        **training: Any,
+    ) -> DeepEnsemble:
+        """Train the members one after the other, each from first weights and batches of its own.
+
+        Args:
+            build: an untrained network from a seed, as
+                ``lambda seed: vg.paper_network(graph, seed=seed)``.
+            graph: what :func:`varigraph.train` wants.
+            members: how many.
+            seed: member i gets the seed ``1000 * seed + i``.
+            **training: options of :func:`varigraph.train`, such as ``epochs``.
+        """
+        if not 2 <= members <= SEEDS_PER_ENSEMBLE:
+            raise OptionError(
+                f"members={members} is no ensemble", f"members=5, from 2 to {SEEDS_PER_ENSEMBLE}"
+            )
+        models = []
+        for number in range(members):
+            own = SEEDS_PER_ENSEMBLE * seed + number
+            models.append(build(own))
+            train(models[-1], graph, seed=own, **training)
+        return cls(models)
+
+    def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
+        """The mean over the members; ``samples`` and ``seed`` have nothing to decide."""
+        logits = (plain_logits(model, graph) for model in self.models)
+        return from_draws(logits, method="deep-ensemble")

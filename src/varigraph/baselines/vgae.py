@@ -1,4 +1,4 @@
-"""The variational graph auto-encoder (Kipf and Welling, 2016): vectors that foretell links."""
+"""The variational graph auto-encoder (Kipf and Welling, 2016): vectors that predict links."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from varigraph.baselines.gcn import glorot, normalised, propagated
-from varigraph.baselines.sparse_features import SparseFeatures, lean
+from varigraph.baselines.gcn import SparseFeatures, glorot, lean, normalised, propagated
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.links.link_pairs import link_pairs, non_links
 
