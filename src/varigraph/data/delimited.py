@@ -17,6 +17,12 @@ from varigraph.data.link_tables import LinkBlock, is_number
 from varigraph.data.opened_files import opened
 from varigraph.errors import FileError
 
+#: A column by its name in the header, or by its number, counted from 0.
+Column: TypeAlias = str | int
+#: The column of the score; None where it goes without saying, False where there is none to read.
+ScoreColumn: TypeAlias = Column | Literal[False] | None
+#: From lines to rows, one for each line; that of an empty line is empty.
+Splitter: TypeAlias = Callable[[list[str]], list[list[str]]]
 #: How a file of STRING begins, and what it calls the score that all evidence together gives.
 STRING_ENDS, STRING_SCORE, STRING_CERTAIN = ["protein1", "protein2"], "combined_score", 1000.0
 #: Names of columns in a message.
@@ -29,10 +35,6 @@ LONGEST = 1 << 16
 LARGEST = 1 << 20
 #: Blocks in a row without any content, after which no more is to be expected.
 BLANK = 1 << 10
-
-Row: TypeAlias = Sequence[str]
-#: From lines to rows, one for each line; that of an empty line is empty.
-Split: TypeAlias = Callable[[list[str]], list[list[str]]]
 
 
 def delimited(path: Path, wanted: Wanted, *, commas: bool) -> Iterator[LinkBlock]:
@@ -50,7 +52,7 @@ def delimited(path: Path, wanted: Wanted, *, commas: bool) -> Iterator[LinkBlock
         FileError: naming the first line that cannot be right.
     """
     columns: Columns | None = None
-    split: Split = _by_spaces
+    split: Splitter = _by_spaces
     for block in text_lines(path):
         if columns is None:
             first = next(filter(None, block.lines), "")
@@ -69,14 +71,14 @@ def _by_spaces(lines: list[str]) -> list[list[str]]:
     return list(map(str.split, lines))
 
 
-def _by(separator: str) -> Split:
+def _by(separator: str) -> Splitter:
     def split(lines: list[str]) -> list[list[str]]:
         return list(csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True))
 
     return split
 
 
-def _rows(path: Path, block: TextBlock, split: Split) -> tuple[Sequence[int], list[list[str]]]:
+def _rows(path: Path, block: TextBlock, split: Splitter) -> tuple[Sequence[int], list[list[str]]]:
     """Rows that are not empty, and the numbers of their lines."""
     try:
         rows = split(block.lines)
@@ -90,7 +92,7 @@ def _rows(path: Path, block: TextBlock, split: Split) -> tuple[Sequence[int], li
     return list(compress(lines, rows)), list(filter(None, rows))
 
 
-def _unquoted(path: Path, block: TextBlock, split: Split) -> FileError:
+def _unquoted(path: Path, block: TextBlock, split: Splitter) -> FileError:
     """The error for the first line that cannot be split by itself."""
     for number, line in enumerate(block.lines, block.start):
         try:
@@ -136,12 +138,6 @@ def _ragged(path: Path, lines: Sequence[int], rows: list[list[str]], width: int)
         "complete or remove the line; names that contain spaces need tabs between the fields",
         line=lines[place],
     )
-
-
-#: A column by its name in the header, or by its number, counted from 0.
-Column: TypeAlias = str | int
-#: The column of the score; None where it goes without saying, False where there is none to read.
-ScoreColumn: TypeAlias = Column | Literal[False] | None
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from varigraph.errors import FileError
 
 Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +76,6 @@ class LinkTable:
             impossible=int((~possible).sum()),
         )
         return LinkTable(self.names, ends[first][possible], best[possible]), reading
-
-
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

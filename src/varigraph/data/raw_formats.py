@@ -26,12 +26,13 @@ from torch_geometric.utils import remove_self_loops
 from varigraph.data.opened_files import ARRAYS, check_unpacked, first_line, opened_arrays, regular
 from varigraph.errors import FileError
 
+#: Called with the name of each file and its SHA-256, before anything is made of its content.
+Verify: TypeAlias = Callable[[str, str], None]
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 #: The parts of a sparse matrix, and the arrays that are read; a file may hold others.
 MATRIX = ("data", "indices", "indptr", "shape")
 NAMES = (*(f"adj_{part}" for part in MATRIX), *(f"attr_{part}" for part in MATRIX), "labels")
-#: Called with the name of each file and its SHA-256, before anything is made of its content.
-Verify: TypeAlias = Callable[[str, str], None]
 
 #: All that the pickles consist of, under the names of their time. None of it can run code.
 HARMLESS: Mapping[tuple[str, str], Any] = {
@@ -129,9 +130,6 @@ def _links(graph: Mapping[int, Sequence[int]], *, nodes: int) -> Tensor:  # -> [
         raise ValueError(f"a link leads to a node that is none of the {nodes}")
     without_self_links: Tensor = remove_self_loops(torch.from_numpy(links))[0]
     return without_self_links
-
-
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
 
 def amazon_file(name: str) -> str:
