@@ -18,7 +18,7 @@ import torch
 
 import varigraph as vg
 from varigraph.metrics import accuracy, cross_entropy
-from varigraph.studies.comparison.chosen import Chosen, Network
+from varigraph.studies.comparison.protocols import Chosen, Network
 from varigraph.training.lesson import Noise
 
 NETWORKS, NOISE = get_args(Network), get_args(Noise)

@@ -25,9 +25,8 @@ from speed_page import page
 
 from varigraph.studies.speed.bench import bench, trained_subject
 from varigraph.studies.speed.contenders import CSR, DIAGONAL, ONE_PASS, PLAIN, present
-from varigraph.studies.speed.machine import Machine
-from varigraph.studies.speed.subject import Saved
-from varigraph.studies.speed.synthetic import MILLION, PRODUCTS, Synthetic
+from varigraph.studies.speed.results import Machine
+from varigraph.studies.speed.subject import MILLION, PRODUCTS, Saved, Synthetic
 from varigraph.studies.speed.trial import Terms, Trial, tried
 
 LINKS = (10**4, 10**5, 10**6, 10**7)

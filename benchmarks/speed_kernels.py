@@ -15,7 +15,7 @@ from varigraph.moments import Gaussian
 from varigraph.moments.activations import relu
 from varigraph.moments.neighbours import Neighbours, neighbours_of
 from varigraph.moments.softmax_moments import class_probabilities, normal_points
-from varigraph.studies.speed.synthetic import PRODUCTS, power_law_links
+from varigraph.studies.speed.subject import PRODUCTS, power_law_links
 
 Record = dict[str, Any]
 WIDTHS = (47, 100, 128, 256)

@@ -12,8 +12,7 @@ from torch_geometric.data import Data
 
 import varigraph as vg
 from varigraph.errors import VarigraphError
-from varigraph.studies.own_model.graph_file import read_graph
-from varigraph.studies.own_model.weight_file import read_weights
+from varigraph.studies.own_model.saved_files import read_graph, read_weights
 
 CASES = 150
 TABLE = 'from,to,p\na,b,0.5\n"x, y",π,0.25\n'.encode()

@@ -16,8 +16,7 @@ from torch_geometric.data import Data
 import varigraph as vg
 from varigraph.data import opened_files
 from varigraph.errors import FileError, OptionError, VarigraphError
-from varigraph.studies.own_model.graph_file import read_graph
-from varigraph.studies.own_model.weight_file import read_weights
+from varigraph.studies.own_model.saved_files import read_graph, read_weights
 
 MB = 1 << 20
 needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes")

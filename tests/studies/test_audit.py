@@ -4,8 +4,8 @@ import pytest
 
 from varigraph.data import load
 from varigraph.studies import run as study
-from varigraph.studies.audit import audit_run
-from varigraph.studies.link_table import link_table
+from varigraph.studies.links import link_table
+from varigraph.studies.saved_run import audit_run
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ from varigraph import metrics
 from varigraph.data import add_noise, load
 from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import predict
-from varigraph.studies.ladder_points import LadderPoints
-from varigraph.studies.ladders import Ladders
-from varigraph.studies.pieces import Pieces
+from varigraph.studies.folder import Pieces
+from varigraph.studies.sensitivity import LadderPoints, Ladders
 from varigraph.training import paper_network
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from varigraph.errors import OptionError
-from varigraph.studies.ladders import DOUBT, NOISE, Ladders
+from varigraph.studies.sensitivity import DOUBT, NOISE, Ladders
 
 
 @pytest.mark.parametrize(

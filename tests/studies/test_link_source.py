@@ -3,7 +3,7 @@ import torch
 from torch_geometric.data import Data
 
 from varigraph.errors import FileError, OptionError
-from varigraph.studies.link_source import LinkSource, link_source
+from varigraph.studies.links import LinkSource, link_source
 
 GRAPH = Data(edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]), num_nodes=3)
 

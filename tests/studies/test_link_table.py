@@ -5,7 +5,7 @@ from torch_geometric.data import Data
 import varigraph as vg
 from links.scorers import random_graph
 from varigraph.errors import FileError
-from varigraph.studies.link_table import link_table, matched_probabilities
+from varigraph.studies.links import link_table, matched_probabilities
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.studies.own_model.weight_file import read_weights
-from varigraph.studies.pieces import Pieces
+from varigraph.studies.folder import Pieces
+from varigraph.studies.own_model.saved_files import read_weights
 
 OPTIONS = {"dataset": "cora", "seed": 0, "noise": [0.0, 12.0], "links": None}
 ARRAYS = {"mean": np.arange(6.0).reshape(2, 3), "nodes": np.array([4, 5])}

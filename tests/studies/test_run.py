@@ -8,11 +8,10 @@ import torch
 from varigraph.data import load
 from varigraph.errors import DatasetError, FileError, OptionError
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import score
 from varigraph.studies import run as study
-from varigraph.studies import trained_network
-from varigraph.studies.link_table import link_table
+from varigraph.studies.links import link_table
 
 TOTALS = ("mean", "aleatoric", "epistemic")
 QUICK = {"samples": 2, "noise": (0, 12), "epochs": 1}
@@ -41,7 +40,7 @@ def test_scores_are_those_of_the_stored_predictions_on_test_nodes(finished):
     graph = load("cora")
     with np.load(finished.folder / "predictions-12.npz", allow_pickle=False) as stored:
         nodes = torch.from_numpy(stored["test_nodes"])
-        whole = {name: torch.from_numpy(stored[name]) for name in (*PARTS, *TOTALS)}
+        whole = {name: torch.from_numpy(stored[name]) for name in (*all_parts(), *TOTALS)}
     scored = {name: values[nodes] for name, values in whole.items()}
     assert nodes.equal(graph.test_mask.nonzero().flatten())
     assert score(scored["mean"], scored, graph.y[nodes]) == finished.levels[1].scores
@@ -56,7 +55,7 @@ def test_results_stand_next_to_the_papers(finished):
     assert level["published"]["accuracy"] == 0.6122
     assert level["scores"]["aleatoric"] > 0
     assert level["scores"]["epistemic"] > 0
-    assert set(level["scores"]["by_source"]) == set(PARTS)
+    assert set(level["scores"]["by_source"]) == set(all_parts())
     assert level["scores"]["by_source"]["links"] == 0
     assert level["scores"]["by_source"]["features"] > 0
 
@@ -80,7 +79,7 @@ def test_a_run_broken_off_after_training_goes_on_and_finds_the_same(
         *("config.json", "model.pt", "training.json")
     ]
     monkeypatch.undo()
-    monkeypatch.setattr(trained_network, "train", stop)
+    monkeypatch.setattr(study, "train", stop)
     resumed = study.run("cora", out=tmp_path, **QUICK)
     assert resumed.reused == ("model.pt",)
     assert content(tmp_path) == content(finished.folder)
@@ -128,7 +127,7 @@ def test_another_content_of_the_file_needs_another_folder(links_of_cora, tmp_pat
         raise KeyboardInterrupt
 
     path, _ = links_of_cora
-    monkeypatch.setattr(trained_network, "train", stop)
+    monkeypatch.setattr(study, "train", stop)
     with pytest.raises(KeyboardInterrupt):
         study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
     lines = path.read_text().splitlines()

@@ -6,7 +6,7 @@ import pytest
 from varigraph.data import load
 from varigraph.errors import DatasetError, OptionError
 from varigraph.studies import sensitivity as study
-from varigraph.studies.link_table import link_table
+from varigraph.studies.links import link_table
 
 QUICK = {"noise": (8, 0), "epochs": 1, "samples": 2}
 
@@ -56,8 +56,8 @@ def test_noise_makes_variance(finished):
 
 
 def test_a_second_call_uses_everything_again(finished, monkeypatch):
-    monkeypatch.setattr("varigraph.studies.trained_network.train", None)
-    monkeypatch.setattr("varigraph.studies.ladder_points.predict", None)
+    monkeypatch.setattr("varigraph.studies.run.train", None)
+    monkeypatch.setattr("varigraph.studies.sensitivity.predict", None)
     again = study.sensitivity("Cora", out=finished.folder, **{**QUICK, "noise": (0, 8)})
     assert again.ladders == finished.ladders
     assert again.reused[0] == "model.pt"
@@ -70,7 +70,7 @@ def test_a_study_broken_off_after_training_goes_on_and_finds_the_same(
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("varigraph.studies.ladder_points.predict", stop)
+    monkeypatch.setattr("varigraph.studies.sensitivity.predict", stop)
     with pytest.raises(KeyboardInterrupt):
         study.sensitivity("cora", out=tmp_path, **QUICK)
     assert sorted(path.name for path in tmp_path.iterdir()) == [

@@ -5,9 +5,9 @@ import torch
 
 from varigraph.data import load
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.studies import trained_network as module
-from varigraph.studies.pieces import Pieces
-from varigraph.studies.trained_network import trained_network
+from varigraph.studies import run as module
+from varigraph.studies.folder import Pieces
+from varigraph.studies.run import trained_network
 from varigraph.training import History
 
 OPTIONS = {"epochs": 1, "seed": 3}

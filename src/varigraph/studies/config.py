@@ -1,10 +1,10 @@
-"""Everything that decides the result of a study."""
+"""Everything that decides the result of a study, and how it reports its progress."""
 
 from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
@@ -90,3 +90,21 @@ def versions() -> dict[str, str]:
         "torch_geometric": str(torch_geometric.__version__),
         "python": platform.python_version(),
     }
+
+
+#: Called with a stage, the steps done and the number of steps.
+Progress = Callable[[str, int, int], None]
+
+
+def quiet(stage: str, done: int, total: int) -> None:
+    """Shows nothing."""
+
+
+def in_hundredths(progress: Progress, stage: str) -> Callable[[float, str], None]:
+    """A function of the fraction done, from 0 to 1, that reports hundredths of a stage.
+
+    Args:
+        progress: of the study.
+        stage: whose work it is.
+    """
+    return lambda fraction, what: progress(stage, round(100 * fraction), 100)

@@ -6,32 +6,31 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import torch
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise, load
 from varigraph.files import write_json, write_text
 from varigraph.files.fingerprint import weights_fingerprint
+from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
-from varigraph.quantify import Level
+from varigraph.prediction.predict import Method
+from varigraph.prediction.side_by_side import one_thread_each
+from varigraph.prediction.sources.source import all_parts
+from varigraph.quantify import Level, score
 from varigraph.reporting.plots import run_figure, write_png
 from varigraph.reporting.tables import markdown
-from varigraph.studies.config import NOISE, Study
-from varigraph.studies.folder import LINKS, claimed
-from varigraph.studies.link_source import LinkSource, link_source
-from varigraph.studies.paper import notes
-from varigraph.studies.pieces import Pieces
-from varigraph.studies.progress import Progress, in_hundredths, quiet
-from varigraph.studies.stored_prediction import (
-    METHOD,
-    complete,
-    file_of,
-    level_of,
-    restored,
-    stored,
-)
-from varigraph.studies.trained_network import FILE, trained_network
-from varigraph.training import PaperNetwork
+from varigraph.studies.config import NOISE, Progress, Study, quiet
+from varigraph.studies.folder import Arrays, Pieces, claimed
+from varigraph.studies.links import LinkSource, link_source
+from varigraph.studies.paper import notes, published
+from varigraph.training import PaperNetwork, paper_network, train
+
+#: What a run predicts with.
+METHOD: Method = "diagonal"
+WEIGHTS_FILE = "model.pt"
+_NAMES = ("mean", "aleatoric", "epistemic", *all_parts(), "logits_mean", "logits_var")
 
 
 @dataclass(frozen=True)
@@ -101,27 +100,23 @@ def run(
         link_source(links),
         reading,
     )
-    tell = progress or quiet
+    progress = progress or quiet
     graph = load(study.dataset, root=root, seed=seed)
     folder = Path(out) if out is not None else Path("runs") / f"{study.dataset}-seed{seed}"
     source = LinkSource.of(study.links, graph)
-    with claimed(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh) as kept:
-        graph = source.applied(
-            graph,
-            study.dataset,
-            seed=seed,
-            folder=folder / LINKS,
-            root=root,
-            progress=in_hundredths(tell, "links"),
+    config = {**study.record(), "edge_prob": source.fingerprint}
+    with claimed(folder, config, fresh=fresh) as pieces:
+        graph = source.in_study(study, graph, folder=folder, root=root, progress=progress)
+        model, read_back = trained_network(
+            graph, pieces, epochs=epochs, seed=seed, progress=progress
         )
-        model, again = trained_network(graph, kept, epochs=epochs, seed=seed, progress=tell)
-        levels, reused = _Levels(study, graph, kept, model).all(tell)
+        levels, reused = _Levels(study, graph, pieces, model).all(progress)
         outcome = Outcome(
             f"{study.dataset}, {samples} masks, seed {seed}{study.about_links}",
             folder,
             tuple(levels),
             (*notes(study.dataset), *([source.note] if source.note else [])),
-            (*([FILE] if again else []), *reused),
+            (*([WEIGHTS_FILE] if read_back else []), *reused),
             graph,
             model,
         )
@@ -151,7 +146,7 @@ class _Levels:
 
     def level(self, noise: float, network: str) -> tuple[Level, list[str]]:
         """Scores at one level of noise, and the file of its predictions if it was used again."""
-        name = file_of(noise)
+        name = prediction_file(noise)
         arrays = self.pieces.read_arrays(name, network=network)
         reused = arrays is not None and complete(arrays, self.graph)
         if arrays is None or not reused:
@@ -192,3 +187,115 @@ def _report(outcome: Outcome) -> None:
     write_json(folder / "results.json", results(outcome))
     write_text(folder / "table.md", markdown(outcome.levels, title=title, notes=outcome.notes))
     write_png(folder / "uncertainty.png", run_figure(outcome.levels, title=title))
+
+
+def prediction_file(noise: float) -> str:
+    """The name of the file for a level of noise."""
+    return f"predictions-{noise:g}.npz"
+
+
+def stored(prediction: Prediction, graph: Data) -> Arrays:
+    """A prediction as arrays, with the numbers of the test nodes.
+
+    Args:
+        prediction: of all nodes.
+        graph: with ``test_mask``.
+    """
+    tensors = {"mean": prediction.mean, **prediction.by_source}
+    tensors |= {name: getattr(prediction, name) for name in ("aleatoric", "epistemic")}
+    tensors |= {"logits_mean": prediction.logits.mean, "logits_var": prediction.logits.var}
+    tensors |= {"test_nodes": graph.test_mask.nonzero().flatten()}
+    return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+
+def complete(arrays: Arrays, graph: Data) -> bool:
+    """Whether arrays that were read back are those that a run writes.
+
+    Args:
+        arrays: by name.
+        graph: that they are to be about.
+    """
+    shape = (graph.num_nodes, int(graph.y.max()) + 1)
+    return all(name in arrays and arrays[name].shape == shape for name in _NAMES)
+
+
+def restored(arrays: Arrays, *, samples: int) -> Prediction:
+    """The prediction behind complete arrays.
+
+    Args:
+        arrays: of :func:`stored`.
+        samples: dropout masks that it was made with.
+    """
+    tensors = {name: torch.from_numpy(arrays[name]) for name in _NAMES}
+    return Prediction(
+        mean=tensors["mean"],
+        by_source={part: tensors[part] for part in all_parts()},
+        logits=Gaussian(tensors["logits_mean"], tensors["logits_var"]),
+        method=METHOD,
+        samples=samples,
+    )
+
+
+def level_of(prediction: Prediction, graph: Data, *, dataset: str, noise: float) -> Level:
+    """Scores of the test nodes, next to the paper's.
+
+    Args:
+        prediction: of all nodes.
+        graph: with labels and ``test_mask``.
+        dataset: its name.
+        noise: in per cent of the mean feature.
+    """
+    nodes = graph.test_mask
+    parts = {part: var[nodes] for part, var in prediction.by_source.items()}
+    scores = score(prediction.mean[nodes], parts, graph.y[nodes])
+    return Level(noise, scores, published(dataset, noise))
+
+
+def read_network(graph: Data, pieces: Pieces, *, seed: int) -> PaperNetwork | None:
+    """The network that was trained in a folder, in evaluation mode; None where there is none.
+
+    Args:
+        graph: that it was trained on.
+        pieces: of the study that trained it.
+        seed: of the run.
+    """
+    model, state = paper_network(graph, seed=seed), pieces.read_weights(WEIGHTS_FILE)
+    sizes = {name: value.shape for name, value in model.state_dict().items()}
+    if state is None or {name: value.shape for name, value in state.items()} != sizes:
+        return None
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def trained_network(
+    graph: Data,
+    pieces: Pieces,
+    *,
+    epochs: int,
+    seed: int,
+    progress: Progress,
+) -> tuple[PaperNetwork, bool]:
+    """The network in evaluation mode, and whether it was read back.
+
+    Args:
+        graph: to train on.
+        pieces: of the study; its weights are kept there, and the history of its training.
+        epochs: passes over the training nodes.
+        seed: of the first weights and the training.
+        progress: called with a stage, the steps done and the number of steps.
+    """
+    known = read_network(graph, pieces, seed=seed)
+    if known is not None:
+        return known, True
+    model = paper_network(graph, seed=seed)
+    with one_thread_each():  # on small batches more only wait: on a busy machine ten times as long
+        history = train(
+            model,
+            graph,
+            epochs=epochs,
+            seed=seed,
+            progress=lambda epoch, total, loss: progress("training", epoch, total),
+        )
+    write_json(pieces.folder / "training.json", asdict(history))
+    pieces.write_weights(WEIGHTS_FILE, model.state_dict())
+    return model, False

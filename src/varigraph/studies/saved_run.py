@@ -1,4 +1,4 @@
-"""What a run left in its folder, finished or not."""
+"""A run that is already there: read back from its folder, and audited against brute force."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
 from torch_geometric.data import Data
 
-from varigraph.data import load
+from varigraph.data import add_noise, load
 from varigraph.errors import FileError, OptionError
 from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import Prediction
-from varigraph.quantify import Level
-from varigraph.studies.config import Study
-from varigraph.studies.folder import CONFIG, LINKS, read_config, unreadable
-from varigraph.studies.link_source import LinkSource
-from varigraph.studies.pieces import Arrays, Pieces
-from varigraph.studies.progress import Progress, in_hundredths
-from varigraph.studies.stored_prediction import complete, file_of, level_of, restored
-from varigraph.studies.trained_network import FILE, read_network
+from varigraph.prediction.predict import Method
+from varigraph.quantify import Audit, Level, audit
+from varigraph.studies.config import Progress, Study
+from varigraph.studies.folder import CONFIG, Arrays, Pieces, read_config, unreadable
+from varigraph.studies.links import LinkSource
+from varigraph.studies.run import (
+    WEIGHTS_FILE,
+    complete,
+    level_of,
+    prediction_file,
+    read_network,
+    restored,
+    run,
+)
 from varigraph.training import PaperNetwork
+
+#: Options of :func:`~varigraph.studies.run.run` besides the name of the data set.
+OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class SavedRun:
         config = _config(folder)
         study, pieces = Study.of(config), Pieces(folder, config)
         graph = load(study.dataset, root=root, seed=study.seed)
-        there = [level for level in study.noise if (folder / file_of(level)).exists()]
+        there = [level for level in study.noise if (folder / prediction_file(level)).exists()]
         network = _network(graph, pieces, study) if there else None
         arrays = {} if network is None else _arrays(graph, pieces, there, network)
         if network is None or not arrays:
@@ -71,14 +81,8 @@ class SavedRun:
                 f"varigraph run {study.dataset} --seed {study.seed} --out {folder}, "
                 "which goes on where it was broken off",
             )
-        graph = LinkSource.of(study.links, graph).applied(
-            graph,
-            study.dataset,
-            seed=study.seed,
-            folder=folder / LINKS,
-            root=root,
-            progress=in_hundredths(progress, "links"),
-        )
+        source = LinkSource.of(study.links, graph)
+        graph = source.in_study(study, graph, folder=folder, root=root, progress=progress)
         return cls(folder, study, graph, arrays, config["versions"], network)
 
     def chosen(self, noise: float | None) -> float:
@@ -137,7 +141,7 @@ def _network(graph: Data, pieces: Pieces, study: Study) -> PaperNetwork:
         network = read_network(graph, pieces, seed=study.seed)
     if network is None:
         raise FileError(
-            pieces.folder / FILE,
+            pieces.folder / WEIGHTS_FILE,
             "does not hold the weights of the run",
             f"varigraph run {study.dataset} --out {pieces.folder} --fresh",
         )
@@ -149,7 +153,7 @@ def _arrays(
 ) -> dict[float, Arrays]:
     """Predictions that this network made, by level."""
     weights = weights_fingerprint(network.state_dict())
-    found = {level: pieces.read_arrays(file_of(level), network=weights) for level in levels}
+    found = {level: pieces.read_arrays(prediction_file(level), network=weights) for level in levels}
     return {
         level: held for level, held in found.items() if held is not None and complete(held, graph)
     }
@@ -169,3 +173,76 @@ def _config(folder: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as error:
         raise unreadable(folder / CONFIG) from error
     return held
+
+
+@dataclass(frozen=True)
+class AuditedRun:
+    """What was found about the network of a run, and where the run is."""
+
+    title: str
+    found: Audit
+    folder: Path
+
+
+def audit_run(
+    dataset: str = "cora",
+    *,
+    out: str | Path | None = None,
+    seed: int = 0,
+    noise: float = 12.0,
+    method: Method = "diagonal",
+    samples: int = 2000,
+    root: str | Path | None = None,
+    progress: Progress | None = None,
+) -> AuditedRun:
+    """Audit a method on the test nodes of a run; what the run lacks is made up for first.
+
+    Args:
+        dataset: name of a data set; of no account where ``out`` holds a run.
+        out: folder of the run; ``runs/<dataset>-seed<seed>`` if left out.
+        seed: of the run, where it is not there yet.
+        noise: level of noise, in per cent of the mean feature.
+        method: what to audit.
+        samples: draws of brute force.
+        root: folder that holds the data sets.
+        progress: called with a stage, the steps done and the number of steps.
+    """
+    folder = Path(out) if out is not None else Path("runs") / f"{dataset.lower()}-seed{seed}"
+    study = _study(folder) or Study(dataset.lower(), seed)
+    options: dict[str, Any] = {name: getattr(study, name) for name in OPTIONS}
+    made = run(study.dataset, out=folder, root=root, progress=progress, **options)
+    noisy = add_noise(made.graph, percent=noise, seed=study.seed)
+    found = audit_study(made.model, noisy, study, method=method, samples=samples)
+    return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
+
+
+def audit_study(
+    model: nn.Module, noisy: Data, study: Study, *, method: Method, samples: int
+) -> Audit:
+    """Audit a method on the test nodes of a study's graph, with the study's links and seed.
+
+    Args:
+        model: the network of the study.
+        noisy: its graph, with noise.
+        study: its options.
+        method: what to audit.
+        samples: draws of brute force.
+    """
+    return audit(
+        model,
+        noisy,
+        method=method,
+        samples=samples,
+        links=study.reading,
+        seed=study.seed,
+        nodes=noisy.test_mask,
+    )
+
+
+def _study(folder: Path) -> Study | None:
+    """The options of the run in a folder, if there is one."""
+    held = read_config(folder)
+    try:
+        return None if held is None else Study.of(held)
+    except (ValueError, KeyError, TypeError) as error:
+        raise unreadable(folder / CONFIG) from error

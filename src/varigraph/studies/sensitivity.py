@@ -6,22 +6,70 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, get_args
 
-from varigraph.data import load
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from varigraph.data import add_noise, load
+from varigraph.errors import OptionError
 from varigraph.files import write_json, write_text
+from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.metrics.calibration import BINS
 from varigraph.moments.links import Reading
+from varigraph.prediction import predict
 from varigraph.prediction.predict import Method
-from varigraph.quantify.rungs import Rung
+from varigraph.prediction.sources.source import all_parts
+from varigraph.quantify.rungs import Rung, rung
 from varigraph.reporting.plots import write_png
 from varigraph.reporting.sensitivity import sensitivity_csv, sensitivity_figure, sensitivity_table
 from varigraph.reporting.text_table import TextTable, markdown
-from varigraph.studies.folder import LINKS, claimed
-from varigraph.studies.ladder_points import LadderPoints
-from varigraph.studies.ladders import DOUBT, NOISE, Ladders
-from varigraph.studies.link_source import LinkSource, link_source
-from varigraph.studies.progress import Progress, in_hundredths, quiet
-from varigraph.studies.trained_network import FILE, trained_network
+from varigraph.studies.config import Progress, Study, quiet
+from varigraph.studies.folder import Arrays, Pieces, claimed
+from varigraph.studies.links import LinkSource, link_source
+from varigraph.studies.run import WEIGHTS_FILE, trained_network
+from varigraph.training import PaperNetwork
+
+NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+DOUBT = (0.0, 6.25, 12.5, 25.0, 50.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Ladders(Study):
+    """The options of a study whose inputs get less sure step by step.
+
+    Args:
+        method: how to predict.
+        doubt: levels of doubt about links, in per cent of that found; none where all are certain.
+    """
+
+    noise: tuple[float, ...] = NOISE
+    method: Method = "first-order"
+    doubt: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.method not in get_args(Method):
+            raise OptionError(
+                f"method is {self.method!r}", f"choose one of {', '.join(get_args(Method))}"
+            )
+        if self.method == "sampled" and self.samples == 0:
+            raise OptionError("the method sampled has samples 0", "draw some: samples=100")
+        if bool(self.doubt) != (self.links is not None):
+            raise OptionError(
+                f"doubt is {self.doubt}, links is {self.links}",
+                "give levels of doubt with links that can be doubted: links='hadamard'",
+            )
+        if not all(0 <= level <= 100 for level in self.doubt):
+            raise OptionError(f"doubt is {self.doubt}", "levels go from 0 to 100: doubt=(0, 50)")
+        if len(set(self.doubt)) < len(self.doubt):
+            raise OptionError(f"doubt is {self.doubt}", f"give every level once: doubt={DOUBT}")
+
+    def record(self) -> dict[str, Any]:
+        """The options and the versions of what computes them, as JSON has them."""
+        return {"study": "sensitivity", **super().record(), "doubt": list(self.doubt)}
+
 
 _NOTES = (
     "one network, trained on clean features and certain links; scores of test nodes it never saw.",
@@ -118,28 +166,25 @@ def sensitivity(
         method,
         tuple(sorted(map(float, doubt))) if links is not None else (),
     )
-    tell = progress or quiet
+    progress = progress or quiet
     graph = load(study.dataset, root=root, seed=seed)
     name = f"{study.dataset}-sensitivity-seed{seed}"
     folder = Path(out) if out is not None else Path("runs") / name
     source = LinkSource.of(study.links, graph)
-    with claimed(folder, {**study.record(), "edge_prob": source.fingerprint}, fresh=fresh) as kept:
-        prob = source.applied(
-            graph,
-            study.dataset,
-            seed=seed,
-            folder=folder / LINKS,
-            root=root,
-            progress=in_hundredths(tell, "links"),
-        ).get("edge_prob")
-        model, again = trained_network(graph, kept, epochs=epochs, seed=seed, progress=tell)
-        ladders, reused = LadderPoints(study, graph, prob, kept, tell).ladders(model)
+    config = {**study.record(), "edge_prob": source.fingerprint}
+    with claimed(folder, config, fresh=fresh) as pieces:
+        doubted = source.in_study(study, graph, folder=folder, root=root, progress=progress)
+        model, read_back = trained_network(
+            graph, pieces, epochs=epochs, seed=seed, progress=progress
+        )
+        points = LadderPoints(study, graph, doubted.get("edge_prob"), pieces, progress)
+        ladders, reused = points.ladders(model)
         outcome = SensitivityOutcome(
             f"{study.dataset}, {method}, seed {seed}{study.about_links}",
             folder,
             ladders,
             (*_notes(study, int(graph.test_mask.sum())), *([source.note] if source.note else [])),
-            (*([FILE] if again else []), *reused),
+            (*([WEIGHTS_FILE] if read_back else []), *reused),
         )
         _report(outcome)
     return outcome
@@ -167,3 +212,96 @@ def _report(outcome: SensitivityOutcome) -> None:
     write_text(folder / "sensitivity.csv", sensitivity_csv(outcome.ladders))
     write_text(folder / "table.md", "\n".join(map(markdown, outcome.tables)))
     write_png(folder / "sensitivity.png", sensitivity_figure(outcome.ladders, title=outcome.title))
+
+
+@dataclass(frozen=True)
+class LadderPoints:
+    """Predictions by noise and doubt: each is read back if an earlier call made it, else made.
+
+    Args:
+        study: the levels, and how to predict.
+        graph: with clean features and certain links.
+        prob: probability of each link, ``[edges]``; None where all are certain.
+        pieces: of the study, where predictions are kept.
+        progress: called with a stage, the steps done and the number of steps.
+    """
+
+    study: Ladders
+    graph: Data
+    prob: Tensor | None
+    pieces: Pieces
+    progress: Progress
+
+    def ladders(self, model: PaperNetwork) -> tuple[dict[str, tuple[Rung, ...]], list[str]]:
+        """The rungs of every ladder, and the files that were used again."""
+        found = 0.0 if self.prob is None else 100.0
+        places = {
+            "noise": [(level, found) for level in self.study.noise],
+            "doubt": [(0.0, level) for level in self.study.doubt],
+        }
+        points = list(dict.fromkeys([*places["noise"], *places["doubt"]]))
+        network = weights_fingerprint(model.state_dict())
+        made: dict[tuple[float, float], Arrays] = {}
+        reused = []
+        for number, point in enumerate(points, start=1):
+            made[point], again = self.point(model, *point, network=network)
+            reused += again
+            self.progress("predicting", number, len(points))
+        ladders = {
+            ladder: tuple(
+                self.rung(made[point], level=point[place], input_var=f"{ladder}_var")
+                for point in steps
+            )
+            for place, (ladder, steps) in enumerate(places.items())
+            if steps
+        }
+        return ladders, reused
+
+    def point(
+        self, model: PaperNetwork, noise: float, doubt: float, *, network: str
+    ) -> tuple[Arrays, list[str]]:
+        """Predictions for the test nodes, and their file if it was used again."""
+        name = f"predictions-noise-{noise:g}-doubt-{doubt:g}.npz"
+        arrays = self.pieces.read_arrays(name, network=network)
+        if arrays is not None and self.complete(arrays):
+            return arrays, [name]
+        arrays = self.predict(model, noise, doubt)
+        self.pieces.write_arrays(name, arrays, network=network)
+        return arrays, []
+
+    def predict(self, model: PaperNetwork, noise: float, doubt: float) -> Arrays:
+        """Predictions for the test nodes, as arrays."""
+        observed = add_noise(self.graph, percent=noise, seed=self.study.seed)
+        chance = torch.ones(())
+        if self.prob is not None and doubt > 0:
+            observed.edge_prob = chance = 1 - doubt / 100 * (1 - self.prob)
+        made = predict(
+            model,
+            observed,
+            method=self.study.method,
+            links=self.study.reading,
+            samples=self.study.samples,
+            seed=self.study.seed,
+            nodes=self.graph.test_mask,
+        )
+        tensors = {
+            "mean": made.mean,
+            **made.by_source,
+            "noise_var": torch.as_tensor(observed.x_var),
+            "doubt_var": (chance.double() * (1 - chance.double())).mean(),
+        }
+        return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
+
+    def complete(self, arrays: Arrays) -> bool:
+        """Whether the arrays read back are those that a study writes."""
+        shape = (int(self.graph.test_mask.sum()), int(self.graph.y.max()) + 1)
+        return {"noise_var", "doubt_var"} <= arrays.keys() and all(
+            name in arrays and arrays[name].shape == shape for name in ("mean", *all_parts())
+        )
+
+    def rung(self, arrays: Arrays, *, level: float, input_var: str) -> Rung:
+        """The scores of a prediction."""
+        mean, *parts = (torch.from_numpy(arrays[name]) for name in ("mean", *all_parts()))
+        labels = self.graph.y[self.graph.test_mask]
+        by_source = dict(zip(all_parts(), parts, strict=True))
+        return rung(mean, by_source, labels, level=level, input_var=float(arrays[input_var]))

@@ -6,9 +6,9 @@ import torch
 from torch.testing import assert_close
 
 import varigraph as vg
-from varigraph.studies.comparison.chosen import CHOSEN, Chosen, Network, _OnOneGraph
-from varigraph.studies.comparison.closed_form import ClosedForm, OwnMean
-from varigraph.studies.comparison.plan import DATASET
+from varigraph.studies.comparison.cells import DATASET
+from varigraph.studies.comparison.methods import ClosedForm, OwnMean
+from varigraph.studies.comparison.protocols import CHOSEN, Chosen, Network, _OnOneGraph
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,7 @@
 import pytest
 
-from varigraph.studies.comparison.costs import Clock, cost
-from varigraph.studies.comparison.link_piece import LinkPiece
-from varigraph.studies.comparison.network_piece import NetworkPiece
+from varigraph.studies.comparison.pieces import LinkPiece, NetworkPiece
+from varigraph.studies.comparison.workers import Clock, cost
 
 
 def test_the_time_left_follows_the_pace_that_was_seen():

@@ -7,8 +7,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
 import varigraph as vg
-from varigraph.studies.comparison import data_table as module
-from varigraph.studies.comparison.data_table import clustering, counts, data_table
+from varigraph.studies.comparison import tables as module
+from varigraph.studies.comparison.tables import clustering, counts, data_table
 
 
 @pytest.mark.parametrize(("nodes", "chance"), [(30, 0.2), (57, 0.05), (12, 0.9)])

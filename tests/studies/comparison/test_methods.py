@@ -3,14 +3,11 @@ import copy
 import pytest
 import torch
 
-from varigraph.baselines.mc_dropout import McDropout
-from varigraph.studies.comparison import bench as bench_module
-from varigraph.studies.comparison.bench import Bench
-from varigraph.studies.comparison.closed_form import MixedScales
-from varigraph.studies.comparison.methods import METHODS
-from varigraph.studies.comparison.network_piece import NetworkPiece, trained_network
-from varigraph.studies.comparison.options import Options
-from varigraph.studies.comparison.protocols import graph_of
+from varigraph.baselines.plain import McDropout
+from varigraph.studies.comparison import pieces
+from varigraph.studies.comparison.methods import METHODS, MixedScales
+from varigraph.studies.comparison.pieces import Bench, NetworkPiece, trained_network
+from varigraph.studies.comparison.protocols import Options, graph_of
 
 ids = [f"{method.protocol}-{method.name}" for method in METHODS]
 
@@ -22,7 +19,7 @@ def test_labels_of_test_nodes_change_nothing(method, tmp_path, root, monkeypatch
     for name, labels in (("true", graph.y), ("false", _permuted(graph))):
         seen = copy.copy(graph)
         seen.y = labels
-        monkeypatch.setattr(bench_module, "graph_of", lambda *_, seen=seen, **__: copy.copy(seen))
+        monkeypatch.setattr(pieces, "graph_of", lambda *_, seen=seen, **__: copy.copy(seen))
         options = Options(tmp_path / name, samples=3, links=None, quick=True, root=root)
         NetworkPiece(method.protocol, "computers", 0).make(options)
         bench = Bench(options, method.protocol, "computers", 0)

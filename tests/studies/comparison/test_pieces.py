@@ -3,13 +3,16 @@ import torch
 
 from studies.comparison import fakes
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.studies.comparison.bench import Bench
-from varigraph.studies.comparison.cell import Cell
-from varigraph.studies.comparison.link_piece import LinkPiece
+from varigraph.studies.comparison.cells import Cell
 from varigraph.studies.comparison.methods import METHODS
-from varigraph.studies.comparison.network_piece import NetworkPiece, trained_network
-from varigraph.studies.comparison.options import Options
-from varigraph.studies.comparison.pieces import unfinished
+from varigraph.studies.comparison.pieces import (
+    Bench,
+    LinkPiece,
+    NetworkPiece,
+    trained_network,
+    unfinished,
+)
+from varigraph.studies.comparison.protocols import Options
 
 SHARED = next(method for method in METHODS if method.shares_network)
 

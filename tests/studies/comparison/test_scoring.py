@@ -3,7 +3,7 @@ import torch
 from sklearn.metrics import log_loss, roc_auc_score
 
 from varigraph.baselines.draws import from_draws
-from varigraph.studies.comparison.scoring import scores_of
+from varigraph.studies.comparison.cells import scores_of
 
 DRAW = torch.Generator().manual_seed(0)
 LABELS = torch.randint(3, (200,), generator=DRAW)

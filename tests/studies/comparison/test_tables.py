@@ -1,11 +1,7 @@
 from studies.comparison.made_up import made_up
-from varigraph.studies.comparison.accuracy_table import accuracy_table
-from varigraph.studies.comparison.cell import WATCHED
-from varigraph.studies.comparison.method_tables import method_tables
-from varigraph.studies.comparison.node_table import node_table
-from varigraph.studies.comparison.results import Results
-from varigraph.studies.comparison.tables import tables
-from varigraph.studies.comparison.verdicts import verdicts
+from varigraph.studies.comparison.cells import WATCHED
+from varigraph.studies.comparison.results import Results, verdicts
+from varigraph.studies.comparison.tables import accuracy_table, method_tables, node_table, tables
 from varigraph.studies.config import NOISE
 from varigraph.studies.paper import ACCURACY, NODES, TABLES
 

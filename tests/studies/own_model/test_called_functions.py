@@ -8,8 +8,8 @@ from torch_geometric.nn import SAGEConv, global_mean_pool
 
 from cli.own_networks import small_graph
 from varigraph.errors import VarigraphError
-from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
-from varigraph.studies.own_model.called_functions import called_functions
+from varigraph.moments import Gaussian, Propagation, StandIn, propagating, running
+from varigraph.studies.own_model.rule_check import called_functions
 
 
 class Calls(nn.Module):
@@ -29,7 +29,7 @@ def found(function):
 def engine_refuses(function):
     model, graph = Calls(function).eval(), small_graph()
     x = StandIn(Gaussian(graph.x, torch.full_like(graph.x, 0.1)))
-    with converted(model, dropout_on=False), propagating(Propagation()), torch.no_grad():
+    with running(model, by_rules=True), propagating(Propagation()), torch.no_grad():
         try:
             model(x, graph.edge_index)
         except VarigraphError:

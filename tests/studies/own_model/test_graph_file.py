@@ -5,7 +5,7 @@ from torch_geometric.data import Data, HeteroData
 
 from cli.own_networks import NAMES, small_graph
 from varigraph.errors import DatasetError, FileError, GraphError
-from varigraph.studies.own_model.graph_file import read_graph
+from varigraph.studies.own_model.saved_files import read_graph
 
 
 def arrays(**more):

@@ -4,7 +4,7 @@ import pytest
 from torch_geometric.nn import GraphSAGE
 
 from varigraph.errors import OptionError
-from varigraph.studies.own_model.named_object import named_object
+from varigraph.studies.own_model.network import named_object
 
 
 def test_modules_and_files(tmp_path):

@@ -8,7 +8,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.errors import FileError
-from varigraph.studies.own_model.pickles import read_pickle
+from varigraph.studies.own_model.saved_files import read_pickle
 
 
 class Spy:

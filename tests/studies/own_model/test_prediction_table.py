@@ -7,7 +7,8 @@ import torch
 from cli.own_networks import NAMES, NODES, small_graph
 from varigraph.errors import FileError, OptionError
 from varigraph.moments import Gaussian
-from varigraph.prediction.prediction import PARTS, Prediction, StandardErrors
+from varigraph.prediction.prediction import Prediction, StandardErrors
+from varigraph.prediction.sources.source import all_parts
 from varigraph.studies.own_model.prediction_table import (
     check_table_file,
     table_columns,
@@ -18,7 +19,7 @@ from varigraph.studies.own_model.prediction_table import (
 def prediction(*shape, task="classification", sampled=False):
     draw = torch.Generator().manual_seed(0)
     mean = torch.rand(*shape, generator=draw)
-    parts = {part: torch.rand(*shape, generator=draw) for part in PARTS}
+    parts = {part: torch.rand(*shape, generator=draw) for part in all_parts()}
     error = StandardErrors(mean / 10, mean / 5, parts) if sampled else None
     return Prediction(mean, parts, Gaussian.certain(mean), "made up", 0, task, error)
 
@@ -39,7 +40,7 @@ def test_columns_of_classes():
         assert found["predicted_name"][row] == "ABC"[label]
         assert found["confidence"][row] == pred.mean[row, label]
         assert found["confidence_std"][row] == pytest.approx(float(pred.total[row, label]) ** 0.5)
-    parts = sum(found[part] for part in PARTS)
+    parts = sum(found[part] for part in all_parts())
     assert found["total"] == pytest.approx(parts, rel=1e-6)
 
 
@@ -47,7 +48,7 @@ def test_columns_of_classes():
 def test_columns_of_one_value(shape):
     pred = prediction(*shape, task="regression", sampled=True)
     found = table_columns(pred, small_graph(), [3, 1, 0, 7])
-    assert list(found) == ["node", "mean", "std", "total", *PARTS, "mean_se", "total_se"]
+    assert list(found) == ["node", "mean", "std", "total", *all_parts(), "mean_se", "total_se"]
     assert found["node"].tolist() == [3, 1, 0, 7]
     assert found["std"] == pytest.approx(pred.total.flatten().sqrt().numpy())
     assert found["mean_se"] == pytest.approx(found["mean"] / 10)
@@ -55,7 +56,7 @@ def test_columns_of_one_value(shape):
 
 def test_columns_of_several_values():
     found = table_columns(prediction(4, 2, task="regression"), small_graph(), range(4))
-    assert list(found)[:7] == ["node", "total", *PARTS, "mean_0"]
+    assert list(found)[:7] == ["node", "total", *all_parts(), "mean_0"]
     assert "predicted" not in found
 
 

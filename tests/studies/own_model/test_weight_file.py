@@ -4,7 +4,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from varigraph.errors import FileError, ModelError
-from varigraph.studies.own_model.weight_file import load_weights, read_weights
+from varigraph.studies.own_model.saved_files import load_weights, read_weights
 
 
 def network(width=3):

@@ -4,9 +4,9 @@ import pytest
 import varigraph as vg
 from varigraph.errors import DatasetError, OptionError
 from varigraph.studies.speed import bench as study
+from varigraph.studies.speed.bench import Truth
 from varigraph.studies.speed.contenders import CSR, FEATURES, PLAIN, Contender
 from varigraph.studies.speed.trial import Trial
-from varigraph.studies.speed.truth import Truth
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 import varigraph as vg
 from varigraph.moments.softmax_moments import points_per_mask
 from varigraph.prediction.masks import Site, draw_masks
-from varigraph.studies.speed import by_hand, forwards, torch_uncertainty
+from varigraph.studies.speed import contenders
 from varigraph.studies.speed.contenders import ALL, BOTH, BY_NAME, DIAGONAL, FEATURES, present
 from varigraph.studies.speed.subject import Subject, csr_adjacency
 
@@ -39,7 +39,7 @@ def test_compressed_rows_hold_the_transposed_adjacency(directed):
 
 def test_the_forward_is_the_same_with_compressed_rows(directed):
     one = subject(directed, masks=2)
-    plain, csr = forwards.plain(one), forwards.plain_csr(one)
+    plain, csr = contenders.plain(one), contenders.plain_csr(one)
     torch.testing.assert_close(csr.logits, plain.logits, atol=1e-5, rtol=1e-5)
     assert plain.logits_var is None
 
@@ -58,7 +58,7 @@ def test_equation_13_by_hand_is_what_predict_answers_for_the_same_masks(directed
 
     torch.manual_seed(0)
     given = directed.edge_index if links == "edge_index" else one.adjacency
-    found = by_hand.looped(one, given, draw)
+    found = contenders.looped(one, given, draw)
     ours = vg.predict(one.model, directed, method="diagonal", samples=masks, seed=seed)
     torch.testing.assert_close(found.logits, ours.logits.mean, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found.logits_var, ours.logits.var, atol=1e-9, rtol=1e-3)
@@ -78,7 +78,7 @@ def drawn(directed):
 
 
 @pytest.mark.parametrize(
-    "run", [forwards.dropout_loop, forwards.dropout_loop_csr, forwards.dropout_vmap]
+    "run", [contenders.dropout_loop, contenders.dropout_loop_csr, contenders.dropout_vmap]
 )
 def test_dropout_passes_have_the_moments_of_dropout(directed, drawn, run):
     masks = 400
@@ -95,8 +95,8 @@ def test_dropout_passes_have_the_moments_of_dropout(directed, drawn, run):
 
 def test_without_dropout_every_pass_is_the_plain_forward(directed):
     one = subject(directed, masks=3, dropout=0.0)
-    plain = forwards.plain(one).logits
-    for run in (forwards.dropout_loop, forwards.dropout_loop_csr, forwards.dropout_vmap):
+    plain = contenders.plain(one).logits
+    for run in (contenders.dropout_loop, contenders.dropout_loop_csr, contenders.dropout_vmap):
         found = run(one)
         torch.testing.assert_close(found.logits, plain, atol=1e-5, rtol=1e-5)
         assert found.logits_var.max() < 1e-10
@@ -112,7 +112,7 @@ def test_ours_are_those_of_predict(directed):
 
 @pytest.mark.parametrize("contender", [c for c in ALL if c.sources], ids=lambda c: c.name)
 def test_all_but_a_plain_forward_have_variances(directed, contender):
-    if contender.run is torch_uncertainty.wrapped:
+    if contender.run is contenders.torch_uncertainty:
         pytest.importorskip("torch_uncertainty")
     found = contender.run(subject(directed, masks=4))
     for values in (found.logits, found.logits_var, found.mean, found.total):
@@ -123,7 +123,7 @@ def test_all_but_a_plain_forward_have_variances(directed, contender):
 
 @pytest.mark.parametrize("contender", [c for c in ALL if c.loops], ids=lambda c: c.name)
 def test_a_loop_can_be_cut_short(directed, contender, monkeypatch):
-    if contender.run is torch_uncertainty.wrapped:
+    if contender.run is contenders.torch_uncertainty:
         pytest.importorskip("torch_uncertainty")
     whole, seen = subject(directed, masks=6), []
     conv = type(whole.model.conv2).forward
@@ -143,7 +143,7 @@ def test_a_loop_can_be_cut_short(directed, contender, monkeypatch):
 
 
 def test_a_package_that_is_not_there_has_no_row(monkeypatch):
-    monkeypatch.setattr(torch_uncertainty, "installed", lambda: False)
+    monkeypatch.setattr(contenders, "has_torch_uncertainty", lambda: False)
     assert len(present()) == len(ALL) - 1
-    monkeypatch.setattr(torch_uncertainty, "installed", lambda: True)
+    monkeypatch.setattr(contenders, "has_torch_uncertainty", lambda: True)
     assert present() == list(ALL)

@@ -4,8 +4,7 @@ from dataclasses import replace
 import pytest
 
 from varigraph.reporting.text_table import markdown, terminal
-from varigraph.studies.speed.machine import Machine
-from varigraph.studies.speed.results import HEADER, Row, Speed
+from varigraph.studies.speed.results import HEADER, Machine, Row, Speed
 
 MACHINE = Machine("a processor", 2, "3.11", "2.13", "2.8")
 ROWS = (

@@ -10,11 +10,15 @@ from torch_geometric.data import Data
 import varigraph as vg
 from varigraph.errors import OptionError
 from varigraph.studies.speed.contenders import DIAGONAL, ONE_PASS, PLAIN
-from varigraph.studies.speed.fresh_process import ProcessDiedError, in_fresh_process
-from varigraph.studies.speed.peak_memory import PeakMemory
-from varigraph.studies.speed.subject import Saved, Subject
-from varigraph.studies.speed.synthetic import Synthetic
-from varigraph.studies.speed.trial import Terms, Trial, tried
+from varigraph.studies.speed.subject import Saved, Subject, Synthetic
+from varigraph.studies.speed.trial import (
+    PeakMemory,
+    ProcessDiedError,
+    Terms,
+    Trial,
+    in_fresh_process,
+    tried,
+)
 
 ONCE = Terms(repeats=1, threads=1)
 LOOP = "dropout, T passes"

@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.files import check_target, replacing, write_csv
 from varigraph.prediction import Prediction
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 
 Column = npt.NDArray[Any] | list[str]
 SUFFIXES = (".csv", ".parquet")
@@ -37,7 +37,10 @@ def table_columns(prediction: Prediction, graph: Data, nodes: Sequence[int]) -> 
         nodes: their numbers, in the order of the prediction.
     """
     mean, total = _flat(prediction.mean), _flat(prediction.total)
-    variances = {"total": total, **{part: _flat(prediction.by_source[part]) for part in PARTS}}
+    variances = {
+        "total": total,
+        **{part: _flat(prediction.by_source[part]) for part in all_parts()},
+    }
     columns: dict[str, Column] = {"node": np.asarray(nodes, dtype=np.int64)}
     if graph.get("node_names") is not None:
         columns["name"] = [graph.node_names[node] for node in nodes]
@@ -48,7 +51,11 @@ def table_columns(prediction: Prediction, graph: Data, nodes: Sequence[int]) -> 
         error = prediction.std_error
         by_class |= {"mean_se": _flat(error.mean), "total_se": _flat(error.total)}
     if mean.shape[1] > 1:
-        columns |= {f"{name}_{c}": v[:, c] for name, v in by_class.items() for c in _range(v)}
+        columns |= {
+            f"{name}_{output}": values[:, output]
+            for name, values in by_class.items()
+            for output in range(values.shape[1])
+        }
     elif prediction.std_error is not None:
         columns |= {name: by_class[name][:, 0] for name in ("mean_se", "total_se")}
     return columns
@@ -121,7 +128,3 @@ def _std(var: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def _flat(values: Tensor) -> npt.NDArray[Any]:  # [nodes, ...] -> [nodes, classes]
     array: npt.NDArray[Any] = values.detach().cpu().reshape(len(values), -1).numpy()
     return array
-
-
-def _range(values: npt.NDArray[Any]) -> range:
-    return range(values.shape[1])

@@ -1,13 +1,18 @@
-"""What a benchmark found, as a table and as plain numbers."""
+"""What a benchmark found, as a table and as plain numbers, and the machine that it ran on."""
 
 from __future__ import annotations
 
+import os
+import platform
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from varigraph.reporting.text_table import TextTable
 from varigraph.studies.speed.contenders import CSR, PLAIN
-from varigraph.studies.speed.machine import Machine
 
 HEADER = ("what", "about", "seconds", "× plain", "× CSR", "memory", "fidelity")
 LEGEND = (
@@ -20,6 +25,7 @@ LEGEND = (
     "test nodes; 1 is right.",
 )
 _NONE = "–"
+_CPU = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
@@ -214,3 +220,50 @@ def _cut(row: Row, masks: int) -> bool:
 
 def _sources(row: dict[str, Any]) -> dict[str, Any]:
     return {"sources": tuple(row["sources"])}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What figures of speed depend on.
+
+    Args:
+        processor: its name; that of the GPU where one was used.
+        cores: of the processor.
+        python: version.
+        torch: version.
+        torch_geometric: version.
+    """
+
+    processor: str
+    cores: int
+    python: str
+    torch: str
+    torch_geometric: str
+
+    @classmethod
+    def here(cls, device: str = "cpu") -> Machine:
+        """This one.
+
+        Args:
+            device: that was measured.
+        """
+        cuda = torch.device(device).type == "cuda"
+        return cls(
+            processor=torch.cuda.get_device_name(device) if cuda else _processor(),
+            cores=os.cpu_count() or 1,
+            python=platform.python_version(),
+            torch=str(torch.__version__),
+            torch_geometric=version("torch_geometric"),
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"{self.processor}, {self.cores} cores; Python {self.python}, torch {self.torch}, "
+            f"torch_geometric {self.torch_geometric}"
+        )
+
+
+def _processor() -> str:
+    lines = _CPU.read_text().splitlines() if _CPU.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,13 +1,18 @@
-"""One contender in one process: how long, how much memory, which answer."""
+"""One contender in a process of its own: how long, how much memory, which answer."""
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -16,8 +21,6 @@ from torch import Tensor
 
 from varigraph.errors import VarigraphError
 from varigraph.studies.speed.contenders import BY_NAME, Contender
-from varigraph.studies.speed.fresh_process import ProcessDiedError, in_fresh_process
-from varigraph.studies.speed.peak_memory import PeakMemory
 from varigraph.studies.speed.subject import Builder, Subject
 
 Array = NDArray[Any]
@@ -166,3 +169,97 @@ def _wait(subject: Subject) -> None:
 
 def _array(values: Tensor | None) -> Array | None:
     return None if values is None else np.asarray(values.detach().cpu())
+
+
+T = TypeVar("T")
+
+
+class ProcessDiedError(VarigraphError):
+    """A process ended before it had an answer."""
+
+
+def in_fresh_process(work: Callable[..., T], *arguments: Any) -> T:
+    """What a function returns in a process of its own, which ends with it.
+
+    Processes are forked from one that has imported this package and done nothing else, so that
+    each starts at once and from the same state.
+
+    Args:
+        work: a function of a module; its answer must be able to travel between processes.
+        arguments: of the function.
+
+    Raises:
+        ProcessDiedError: the process ended without an answer.
+    """
+    # A process that knows its GPU cannot be forked.
+    forks = "forkserver" in get_all_start_methods() and not torch.cuda.is_available()
+    context: Any = get_context("forkserver" if forks else "spawn")
+    if forks:
+        context.set_forkserver_preload([work.__module__])
+    answers, out = context.Pipe(duplex=False)
+    process = context.Process(target=_answer, args=(out, work, arguments), daemon=True)
+    process.start()
+    out.close()  # so that its end is seen here
+    try:
+        answer: T = answers.recv()
+    except EOFError as error:
+        process.join()
+        raise ProcessDiedError(
+            f"the process ended with {process.exitcode}, perhaps for want of memory",
+            "take a smaller graph, fewer masks or less memory=",
+        ) from error
+    finally:
+        process.kill()
+        process.join()
+    return answer
+
+
+def _answer(out: Connection, work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    out.send(work(*arguments))
+    out.close()
+
+
+#: Writing 5 to it makes Linux forget the largest size that a process has had.
+FORGET = Path("/proc/self/clear_refs")
+STATUS = Path("/proc/self/status")
+
+
+class PeakMemory:
+    """Counts from where it was made.
+
+    On a processor it is the resident size of the whole process, so that it is of use only in a
+    process that does nothing else; on a GPU it is what torch has allocated there.
+
+    Args:
+        device: to watch.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        else:
+            with suppress(OSError):  # then it counts from the largest size so far
+                FORGET.write_text("5")
+        self._start = self._largest()
+
+    def bytes(self) -> int | None:
+        """The largest size since then, less that at the start; None where nobody tells it."""
+        largest = self._largest()
+        return None if largest is None or self._start is None else largest - self._start
+
+    def _largest(self) -> int | None:
+        if self._device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self._device)
+        if sys.platform == "win32":
+            return None
+        if STATUS.exists():  # what getrusage says is inherited from the process that started this
+            return next(
+                1024 * int(line.split()[1])
+                for line in STATUS.read_text().splitlines()
+                if "VmHWM" in line
+            )
+        import resource  # noqa: PLC0415 - not on Windows
+
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return size if sys.platform == "darwin" else 1024 * size
