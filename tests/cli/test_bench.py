@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 from varigraph.cli import app
 from varigraph.studies.speed import bench as study
 from varigraph.studies.speed.contenders import present
-from varigraph.studies.speed.machine import Machine
-from varigraph.studies.speed.results import HEADER, Row, Speed
+from varigraph.studies.speed.results import HEADER, Machine, Row, Speed
 
 QUICK = [
     "bench",

@@ -44,7 +44,7 @@ def test_ctrl_c_keeps_finished_folds_and_a_second_call_ends_the_same(
     options = [link_file, "--folds", 3, "--json", "--out"]
     whole = invoke(*options, tmp_path / "whole")
     with monkeypatch.context() as patch:
-        patch.setattr(import_module("varigraph.cli.links"), "progress_bars", stopping)
+        patch.setattr(import_module("varigraph.cli.graphs"), "progress_bars", stopping)
         stopped = invoke(*options, tmp_path / "out")
     assert stopped.exit_code == 130
     assert stopped.stderr.count("\n") == 1

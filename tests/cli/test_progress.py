@@ -3,34 +3,34 @@ import io
 import pytest
 from rich.console import Console
 
-from varigraph.cli import progress
+from varigraph.cli import terminal
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """Time as the test sets it, for the bars and for rich."""
     now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
     return now
 
 
 @pytest.fixture
 def bars(monkeypatch, clock):
     """The bars that are made."""
-    made, real = [], progress.Progress
+    made, real = [], terminal.Progress
 
     def make(*columns, **options):
         made.append(real(*columns, **options, get_time=lambda: clock[0], auto_refresh=False))
         return made[-1]
 
-    monkeypatch.setattr(progress, "Progress", make)
+    monkeypatch.setattr(terminal, "Progress", make)
     return made
 
 
 def after(steps, clock, bars):
     """The task when these (seconds, done) have been told."""
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    with progress.progress_bars(console) as show:
+    with terminal.progress_bars(console) as show:
         for seconds, done in steps:
             clock[0] = seconds
             show("links", done, 100)
@@ -53,7 +53,7 @@ def test_what_was_read_back_does_not_count_as_speed(clock, bars):
 def test_every_stage_has_a_bar_and_the_time_left(bars):
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=100)
-    with progress.progress_bars(console) as show:
+    with terminal.progress_bars(console) as show:
         show("training", 1, 50)
         show("predicting", 1, 4)
         bars[-1].refresh()
@@ -66,7 +66,7 @@ def test_every_stage_has_a_bar_and_the_time_left(bars):
 def lines(steps, clock):
     """What is written to a file when these (seconds, done) of 100 have been told."""
     paper = io.StringIO()
-    with progress.progress_bars(Console(file=paper)) as show:
+    with terminal.progress_bars(Console(file=paper)) as show:
         for seconds, done in steps:
             clock[0] = seconds
             show("links", done, 100)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import varigraph as vg
 from varigraph.cli import app
 from varigraph.studies import run as study
-from varigraph.studies.link_table import link_table
+from varigraph.studies.links import link_table
 
 #: Shells start background jobs with the signal ignored, and children inherit that.
 LISTENING = (

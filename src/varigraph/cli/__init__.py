@@ -1,4 +1,4 @@
-"""The command line, a file for each verb: ``varigraph predict``, ``check``, ``run`` and so on."""
+"""The command line: ``varigraph predict``, ``check``, ``run`` and all other verbs."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import Annotated
 import typer
 
 import varigraph
-from varigraph.cli.audit import audit
-from varigraph.cli.bench import bench
 from varigraph.cli.check import check
-from varigraph.cli.data import data
-from varigraph.cli.links import links
+from varigraph.cli.graphs import data, links
+from varigraph.cli.mistakes import Verbs
 from varigraph.cli.predict import predict
-from varigraph.cli.report import report
-from varigraph.cli.run import run
+from varigraph.cli.runs import audit, bench, report, run
 from varigraph.cli.study import study
-from varigraph.cli.verbs import Verbs
 
 __all__ = ["app"]
 

@@ -24,15 +24,14 @@ from varigraph.cli.options import (
     Task,
     Weights,
 )
-from varigraph.cli.progress import progress_bars
-from varigraph.cli.terminal import cell, stdout
+from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.prediction.prediction import Task as Tasks
 from varigraph.studies.own_model.rule_check import Row, RuleCheck, rule_check
 from varigraph.studies.own_model.subject import subject
 
 #: The exit code where something would be sampled.
 SAMPLED = 1
-#: Signs of a note; longer ones go on in the next line up to here.
+#: Characters of a note that are shown.
 LONGEST = 400
 HEADER = ("layer", "class", "rule", "exactness", "note")
 

@@ -1,4 +1,4 @@
-"""Mistakes and interruptions in a few words, without a traceback."""
+"""Mistakes and interruptions in a few words or as JSON, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 import re
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from varigraph.errors import VarigraphError
 from varigraph.files.whole_file import UnusedFileWarning
@@ -68,7 +71,7 @@ def print_mistake(kind: str, message: str, remedy: str) -> None:
 
     Args:
         kind: class of the error.
-        message: what is wrong, naming the culprit.
+        message: what is wrong, and with what.
         remedy: what to do about it.
     """
     typer.echo(json.dumps({"error": {"kind": kind, "message": message, "remedy": remedy}}))
@@ -77,3 +80,34 @@ def print_mistake(kind: str, message: str, remedy: str) -> None:
 def _note(message: Warning | str, *place: object, **more: object) -> None:
     """A warning as a line; where in the code it arose is of no use here."""
     print(f"note: {message}", file=sys.stderr)
+
+
+JSON = "--json"
+#: What typer raises for a command that it cannot read; it is exported only as this base.
+UsageError: Any = typer.BadParameter.__base__
+
+
+class Verbs(TyperGroup):
+    """Verbs whose mistakes in options and arguments obey ``--json``, as those of the work do."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """What typer does, with other words for a usage error."""
+        words = list(sys.argv[1:] if args is None else args)
+        ours = standalone_mode and JSON in words
+        call = partial(super().main, words, prog_name, complete_var, **extra)
+        if not ours:
+            return call(standalone_mode=standalone_mode, windows_expand_args=windows_expand_args)
+        try:
+            code = call(standalone_mode=False)
+        except UsageError as error:
+            print_mistake("UsageError", error.format_message(), f"{error.ctx.command_path} --help")
+            sys.exit(error.exit_code)
+        sys.exit(code or 0)

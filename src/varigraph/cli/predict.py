@@ -1,4 +1,4 @@
-"""``varigraph predict``: error bars for the answers of a network of your own."""
+"""``varigraph predict``: error bars for the answers of your own network."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from varigraph.cli.mistakes import STOPPED, explained
@@ -28,18 +29,17 @@ from varigraph.cli.options import (
     methods,
     readings,
 )
-from varigraph.cli.progress import progress_bars
-from varigraph.cli.terminal import stdout
-from varigraph.cli.uncertain_nodes import headline, uncertain_nodes
+from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.errors import OptionError
-from varigraph.reporting.text_table import terminal
-from varigraph.studies.own_model.answer import Answer, answered
+from varigraph.prediction.sources.source import all_parts
+from varigraph.reporting.text_table import TextTable, terminal
 from varigraph.studies.own_model.prediction_table import (
+    Column,
     check_table_file,
     table_columns,
     write_table,
 )
-from varigraph.studies.own_model.subject import subject
+from varigraph.studies.own_model.subject import Answer, answered, subject
 
 
 def predict(
@@ -204,3 +204,71 @@ def _print(found: Answer, out: Path | None, top: int) -> None:
         console.print(f"note: {note}", soft_wrap=True)
     if out is not None:
         console.print(str(out), soft_wrap=True)
+
+
+#: Columns of words and numbers that are shown where the table has them, and how.
+SHOWN = {
+    "node": "{}",
+    "name": "{}",
+    "predicted": "{}",
+    "predicted_name": "{}",
+    "confidence": "{:.3f}",
+    "confidence_std": "± {:.3f}",
+    "mean": "{:.4g}",
+    "std": "± {:.3g}",
+    "total": "{:.3g}",
+}
+HEADS = {"confidence_std": "", "std": "", "predicted_name": "", "total": "variance"}
+
+
+def headline(found: Answer) -> list[str]:
+    """What was done, and where the variance comes from.
+
+    Args:
+        found: an answer.
+    """
+    (method, why), shares = found.method, found.shares
+    record = found.record()
+    what = "classes" if found.prediction.task == "classification" else "outputs"
+    size = f"{record['nodes']:,} nodes, {record['outputs']} {what}"
+    done = f"{found.subject.title}: {size}; {method}{f' ({why})' if why else ''}, "
+    parts = (
+        "none of it" if shares is None else ", ".join(f"{p} {shares[p]:.0%}" for p in all_parts())
+    )
+    return [
+        f"{done}{found.seconds:.1f} s",
+        f"mean variance {found.variance['total']:.3g}: {parts}",
+    ]
+
+
+def uncertain_nodes(found: Answer, top: int) -> TextTable:
+    """The nodes with the largest variance, the largest first.
+
+    Args:
+        found: an answer.
+        top: how many of them.
+    """
+    assert found.subject.graph is not None
+    columns = table_columns(found.prediction, found.subject.graph, found.nodes)
+    total = np.asarray(columns["total"])
+    rows = np.argsort(-total, kind="stable")[:top]
+    shown = [name for name in SHOWN if name in columns]
+    body = tuple(
+        (
+            *(_text(columns[name], row, SHOWN[name]) for name in shown),
+            *(_share(np.asarray(columns[part])[row], total[row]) for part in all_parts()),
+        )
+        for row in rows
+    )
+    header = (*(HEADS.get(name, name) for name in shown), *all_parts()[:3], "inter-\nactions")
+    title = f"{len(rows)} most uncertain of {len(total):,} nodes"
+    return TextTable(title, header, body, words=1)
+
+
+def _text(column: Column, row: int, how: str) -> str:
+    value = column[row]
+    return cell(value) if isinstance(value, str) else how.format(value)
+
+
+def _share(part: float, total: float) -> str:
+    return f"{part / total:.0%}" if total > 0 else "–"

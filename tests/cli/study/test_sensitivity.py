@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 import varigraph as vg
 from varigraph.cli import app
-from varigraph.studies.link_table import link_table
+from varigraph.studies.links import link_table
 
 COMMAND = ["study", "sensitivity", "cora", "--epochs", "1", "--noise", "0", "--noise", "4"]
 

@@ -1,17 +1,22 @@
-"""``varigraph data``: the data sets, and whether they are there."""
+"""``varigraph data`` and ``links``: the data sets, and how likely each link of a graph is."""
 
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, cast
 
 import typer
 
 from varigraph.cli.mistakes import STOPPED, explained
-from varigraph.cli.options import Json, Root, datasets
-from varigraph.cli.terminal import stdout
+from varigraph.cli.options import Fresh, Json, Root, Seed, datasets
+from varigraph.cli.terminal import progress_bars, stdout
 from varigraph.data import DATASETS
+from varigraph.links.link_probabilities import Odds
+from varigraph.links.methods import Method
+from varigraph.reporting.tables import link_quality
 from varigraph.reporting.text_table import TextTable, terminal
+from varigraph.studies.config import in_hundredths
 from varigraph.studies.dataset_facts import (
     SPLIT,
     DatasetFacts,
@@ -19,6 +24,7 @@ from varigraph.studies.dataset_facts import (
     dataset_facts,
     graph_facts,
 )
+from varigraph.studies.links import LinksOutcome, links_study, quality_record
 
 HEADER = ("name", "files", "nodes", "links", "features", "classes")
 
@@ -124,3 +130,61 @@ def _noise(shown: dict[str, Any]) -> TextTable:
     )
     header = ("noise", "variance", "standard deviation")
     return TextTable("Noise, in per cent of the mean feature", header, rows)
+
+
+def links(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET|FILE",
+            help=f"One of {', '.join(DATASETS)}, or a file with a link in each line, of which "
+            "the two ends alone count.",
+        ),
+    ],
+    *,
+    method: Annotated[
+        str, typer.Option(help="seal, hadamard (the fast one), or auto by the size of the graph.")
+    ] = "auto",
+    folds: Annotated[int, typer.Option(help="Models to train, each for its share of links.")] = 5,
+    odds: Annotated[
+        str, typer.Option(help="As if links and non-links were equally frequent, or by density.")
+    ] = "balanced",
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write.", show_default="links/NAME-METHOD-seedSEED"),
+    ] = None,
+    root: Root = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Compute how likely each link of a graph is, judged from the rest of the graph.
+
+    What was broken off goes on after the last finished fold.
+    """
+    with explained(as_json=as_json), progress_bars() as show:
+        outcome = links_study(
+            source,
+            method=cast(Method, method),  # checked where all options are
+            folds=folds,
+            odds=cast(Odds, odds),
+            seed=seed,
+            out=out,
+            root=root,
+            fresh=fresh,
+            progress=in_hundredths(show, "links"),
+        )
+    if as_json:
+        record = {**quality_record(outcome), "folder": str(outcome.folder)}
+        typer.echo(json.dumps(record))
+    else:
+        _print_links(outcome)
+
+
+def _print_links(outcome: LinksOutcome) -> None:
+    console = stdout()
+    console.print(f"{outcome.title}: quality at balanced odds", soft_wrap=True)
+    console.print(link_quality(outcome.quality))
+    for note in outcome.notes:
+        console.print(note, soft_wrap=True)
+    console.print(str(outcome.folder / "links.tsv"), soft_wrap=True)

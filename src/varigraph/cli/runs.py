@@ -1,0 +1,208 @@
+"""The paper's network: ``varigraph run``, ``audit``, ``report`` and ``bench``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+
+from varigraph.cli.mistakes import STOPPED, explained
+from varigraph.cli.options import (
+    Dataset,
+    Epochs,
+    Fresh,
+    Json,
+    LinkReading,
+    Memory,
+    Root,
+    Seed,
+    methods,
+)
+from varigraph.cli.terminal import print_outcome, progress_bars, stdout
+from varigraph.data import add_noise
+from varigraph.moments.links import Reading
+from varigraph.prediction.predict import Method
+from varigraph.reporting.page import report as write_page
+from varigraph.reporting.tables import terminal as run_table
+from varigraph.reporting.text_table import terminal
+from varigraph.studies import run as run_study
+from varigraph.studies.run import METHOD
+from varigraph.studies.saved_run import SavedRun, audit_run, audit_study
+from varigraph.studies.speed import bench as speed
+from varigraph.studies.speed.bench import DRAWS
+
+
+def run(
+    dataset: Dataset = "cora",
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write.", show_default="runs/DATASET-seedSEED")
+    ] = None,
+    seed: Seed = 0,
+    samples: Annotated[int, typer.Option(help="Dropout masks per prediction.")] = 100,
+    epochs: Epochs = 50,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            help="Take links as uncertain: probabilities by seal or hadamard, or from a file.",
+            show_default="all links are certain",
+        ),
+    ] = None,
+    reading: LinkReading = "bernoulli",
+    root: Root = None,
+    fresh: Fresh = False,
+    as_json: Json = False,
+) -> None:
+    """Train the paper's network, add noise to the features, predict with error bars.
+
+    A run that was broken off goes on where it stopped.
+    """
+    with explained(as_json=as_json), progress_bars() as progress:
+        outcome = run_study.run(
+            dataset,
+            out=out,
+            seed=seed,
+            samples=samples,
+            epochs=epochs,
+            links=links,
+            reading=cast(Reading, reading),  # checked where all options are
+            root=root,
+            fresh=fresh,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps({**run_study.results(outcome), "folder": str(outcome.folder)}))
+    else:
+        print_outcome(outcome, [run_table(outcome.levels, title=outcome.title)])
+
+
+def audit(
+    dataset: Dataset = "cora",
+    *,
+    run_folder: Annotated[
+        Path | None,
+        typer.Option("--run", help="Folder of a run.", show_default="runs/DATASET-seedSEED"),
+    ] = None,
+    method: Annotated[
+        str, typer.Option(help="What to audit.", autocompletion=methods)
+    ] = "diagonal",
+    samples: Annotated[int, typer.Option(help="Draws of brute force.")] = 2000,
+    noise: Annotated[float, typer.Option(help="Noise in per cent of the mean feature.")] = 12.0,
+    seed: Annotated[int, typer.Option(help="Seed of the run, if it is not there yet.")] = 0,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Compare the error bars of a method with brute force, on the network of a run.
+
+    A run that is not there, or not finished, is made first.
+    """
+    with explained(as_json=as_json), progress_bars() as progress:
+        done = audit_run(
+            dataset,
+            out=run_folder,
+            seed=seed,
+            noise=noise,
+            method=cast(Method, method),  # checked where all options are
+            samples=samples,
+            root=root,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps({**done.found.to_dict(), "folder": str(done.folder)}))
+    else:
+        typer.echo(f"{done.title}: {done.found}\n{done.folder}")
+
+
+PAGE = "report.html"
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write.", show_default=f"RUN/{PAGE}")
+    ] = None,
+    noise: Annotated[
+        float | None,
+        typer.Option(help="Level of noise to show.", show_default="the highest that is there"),
+    ] = None,
+    explain: Annotated[
+        int, typer.Option(help="Nodes whose causes to compute, the most uncertain first.")
+    ] = 30,
+    audited: Annotated[
+        int, typer.Option("--audit", help="Draws of brute force to audit with; 0 for no audit.")
+    ] = 0,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Write one page about a run that opens offline: where the network is unsure, and why."""
+    with explained(as_json=as_json), progress_bars() as progress:
+        made = SavedRun.read(run, root=root, progress=progress)
+        level = made.chosen(noise)
+        model, noisy = made.model, add_noise(made.graph, percent=level, seed=made.study.seed)
+        found = None
+        if audited:
+            found = audit_study(model, noisy, made.study, method=METHOD, samples=audited)
+        page = write_page(
+            made.prediction(level),
+            noisy,
+            model=model,
+            path=out or run / PAGE,
+            title=f"{made.study.dataset}, noise {level:g} %, seed {made.study.seed}",
+            levels=made.levels(),
+            audit=found,
+            explain=explain,
+            links=made.study.reading,
+            about=made.about(level),
+            warnings=made.warnings(),
+        )
+    if as_json:
+        typer.echo(json.dumps({"page": str(page), "noise": level, "warnings": made.warnings()}))
+    else:
+        typer.echo("\n".join([*made.warnings(), str(page)]))
+
+
+def bench(
+    dataset: Dataset = "cora",
+    *,
+    masks: Annotated[int, typer.Option(help="Dropout masks T; draws of the sampled method.")] = 100,
+    repeats: Annotated[int, typer.Option(help="Calls to time, after a first one.")] = 5,
+    memory: Memory = "4GiB",
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of torch.", show_default="as torch is set")
+    ] = None,
+    epochs: Epochs = 10,
+    draws: Annotated[
+        int, typer.Option(help="Draws of brute force, which tells the fidelity.")
+    ] = DRAWS,
+    seed: Seed = 0,
+    root: Root = None,
+    as_json: Json = False,
+) -> None:
+    """Measure time, memory and fidelity of every method, next to what one would do without.
+
+    On the paper's network, trained for a few epochs, and 12 per cent of noise in the features.
+    Every row is measured in a process of its own; nothing is written.
+    """
+    with explained(STOPPED, as_json=as_json), progress_bars() as progress:
+        found = speed.bench(
+            dataset,
+            masks=masks,
+            repeats=repeats,
+            memory=memory,
+            threads=threads,
+            epochs=epochs,
+            draws=draws,
+            seed=seed,
+            root=root,
+            progress=progress,
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+        return
+    table, console = found.table(), stdout()
+    console.print(terminal(table))
+    for note in table.notes:
+        console.print(note, soft_wrap=True)
