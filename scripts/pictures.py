@@ -21,7 +21,7 @@ from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
 from varigraph.moments.activations import relu
-from varigraph.reporting.sensitivity_figure import COLOURS
+from varigraph.reporting.sensitivity import COLOURS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 NOISE, CLASSES = 12.0, 7

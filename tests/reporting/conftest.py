@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, Published, Scores
 from varigraph.quantify.rungs import Rung
 
@@ -52,7 +52,7 @@ def rungs():
             brier=0.2,
             ece=0.05,
             total=features + links + weights + both,
-            by_source=dict(zip(PARTS, (features, links, weights, both), strict=True)),
+            by_source=dict(zip(all_parts(), (features, links, weights, both), strict=True)),
         )
         for features, links, weights, both in parts
     ]

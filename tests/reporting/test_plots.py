@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 import varigraph as vg
 from reporting.page.made_up import made_up
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.reporting.plots import (
     accuracy_against_noise,
     reliability,
@@ -127,9 +127,9 @@ def test_sources_are_bars_of_their_mean_variance():
     prediction, _ = made_up()
     ax = Figure().subplots()
     assert sources(prediction.by_source, ax) is ax
-    means = [float(prediction.by_source[part].mean()) for part in PARTS]
+    means = [float(prediction.by_source[part].mean()) for part in all_parts()]
     assert [bar.get_width() for bar in ax.patches] == pytest.approx(means, rel=1e-5)
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(PARTS)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(all_parts())
 
 
 def test_the_figures_are_found_in_the_package():

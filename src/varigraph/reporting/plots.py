@@ -14,9 +14,9 @@ from torch import Tensor
 from varigraph import metrics
 from varigraph.files import replacing
 from varigraph.metrics.calibration import Reliability
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level
-from varigraph.reporting.page.figures import VarianceBins
+from varigraph.reporting.page.charts import VarianceBins
 from varigraph.reporting.sensitivity import COLOURS
 
 Place = Literal["upper left", "lower left"]
@@ -207,8 +207,8 @@ def sources(by_source: Mapping[str, Tensor], ax: Axes | None = None) -> Axes:
         ax: where to draw; a new figure if left out.
     """
     ax = ax or _new_axes(height=2.2)
-    means = [float(by_source[part].double().mean()) for part in PARTS]
-    ax.barh(PARTS, means, color=[COLOURS[part] for part in PARTS])
+    means = [float(by_source[part].double().mean()) for part in all_parts()]
+    ax.barh(all_parts(), means, color=[COLOURS[part] for part in all_parts()])
     ax.invert_yaxis()
     ax.set_xlabel("mean variance of an answer")
     ax.spines[["top", "right"]].set_visible(False)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from varigraph.files import csv_text
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify.rungs import Rung
 from varigraph.reporting.text_table import TextTable
 
@@ -48,7 +48,7 @@ def shown_parts(rungs: Sequence[Rung]) -> list[str]:
     Args:
         rungs: of one ladder.
     """
-    return [part for part in PARTS if any(rung.by_source[part] for rung in rungs)]
+    return [part for part in all_parts() if any(rung.by_source[part] for rung in rungs)]
 
 
 def sensitivity_csv(ladders: Mapping[str, Sequence[Rung]]) -> str:
@@ -57,7 +57,7 @@ def sensitivity_csv(ladders: Mapping[str, Sequence[Rung]]) -> str:
     Args:
         ladders: rungs by what grows on them.
     """
-    names = ("ladder", "level", "input_var", *MEASURES, *PARTS)
+    names = ("ladder", "level", "input_var", *MEASURES, *all_parts())
     records = (
         {"ladder": ladder, **asdict(rung), **rung.by_source}
         for ladder, rungs in ladders.items()

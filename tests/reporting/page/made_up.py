@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 
 EVIL = "</script><script>document.title = 'gone'</script>"
 
@@ -35,7 +35,7 @@ def made_up(nodes=40, classes=3, *, links=60, seed=0):
 
 
 def predicted(mean, draw, task="classification"):
-    parts = {part: torch.rand(mean.shape, generator=draw).pow(4) * 0.02 for part in PARTS}
+    parts = {part: torch.rand(mean.shape, generator=draw).pow(4) * 0.02 for part in all_parts()}
     total = sum(parts.values())
     return Prediction(mean, parts, Gaussian(mean, total), "made up", 0, task)
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from varigraph.reporting.page.figures import BINS, VarianceBins
+from varigraph.reporting.page.charts import BINS, VarianceBins
 
 
 @pytest.mark.parametrize("count", [1, 2, 1000])

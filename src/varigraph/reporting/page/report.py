@@ -18,10 +18,10 @@ from varigraph.moments.links import Reading
 from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
 from varigraph.prediction.network_call import Forward
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Audit, Level
+from varigraph.reporting.page.charts import charts, headline
 from varigraph.reporting.page.document import document, plotly_script
-from varigraph.reporting.page.figures import figures, headline
 from varigraph.reporting.page.nodes import causes, neighbours, nodes
 from varigraph.reporting.page.subject import GROUPS, Subject
 
@@ -97,11 +97,11 @@ def report(
         "warnings": warnings,
         "task": prediction.task,
         "outputs": subject.output_names,
-        "parts": list(PARTS),
+        "parts": list(all_parts()),
         "groups": list(GROUPS.values()),
         "scored": subject.scored_as,
         "headline": headline(subject),
-        "figures": figures(subject, levels),
+        "figures": charts(subject, levels),
         "nodes": nodes(subject),
         "links": neighbours(graph),
         "causes": causes(subject, model, graph, count=explain, links=links, forward=forward),
@@ -145,7 +145,7 @@ def making(prediction: Prediction, audit: Audit | None, about: Mapping[str, Any]
         audit: of that method, if there was one.
         about: what else to say, such as the seed.
     """
-    parts = {part: f"{prediction.by_source[part].double().mean():.3g}" for part in PARTS}
+    parts = {part: f"{prediction.by_source[part].double().mean():.3g}" for part in all_parts()}
     lines = {
         "Method": prediction.method,
         "Dropout masks or draws": prediction.samples or "none, closed form",

@@ -14,7 +14,8 @@ from varigraph.data import check_graph
 from varigraph.errors import GraphError, OptionError
 from varigraph.metrics.inputs import tensors
 from varigraph.options import text
-from varigraph.prediction.prediction import PARTS, Prediction
+from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.sources.source import all_parts
 
 #: Which part of the data a node belongs to, as its mask is called and as it is shown.
 GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}
@@ -106,14 +107,14 @@ def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
             f"the prediction is a {type(prediction).__name__}",
             "prediction = vg.predict(model, graph)",
         )
-    named: dict[str, Any] = {part: prediction.by_source.get(part) for part in PARTS}
+    named: dict[str, Any] = {part: prediction.by_source.get(part) for part in all_parts()}
     mean, *parts = (each.cpu().double() for each in tensors(mean=prediction.mean, **named))
     if mean.dim() != 2 or len(mean) != graph.num_nodes or mean.size(1) == 0:
         raise GraphError(
             f"the prediction has shape {tuple(mean.shape)}, the graph {graph.num_nodes} nodes",
             "predict all of its nodes: vg.predict(model, graph) without nodes=",
         )
-    for part, var in zip(PARTS, parts, strict=True):
+    for part, var in zip(all_parts(), parts, strict=True):
         if var.shape != mean.shape:
             raise GraphError(
                 f"the prediction has shape {tuple(mean.shape)}, its variance by {part} "

@@ -1,4 +1,4 @@
-"""The figures at the top of a page, and the data of its charts."""
+"""The numbers at the top of a page, and the data of its charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from varigraph.metrics import accuracy, ece, interval_coverage, risk_coverage, spot_errors
 from varigraph.metrics.calibration import Reliability
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify.levels import Levels
 from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import Subject
@@ -39,7 +39,7 @@ def shares(by_source: Tensor) -> dict[str, float]:  # [parts, nodes, outputs]
     """
     means = by_source.flatten(1).mean(1)
     total = means.sum()
-    return dict(zip(PARTS, (means / total.where(total > 0, 1)).tolist(), strict=True))
+    return dict(zip(all_parts(), (means / total.where(total > 0, 1)).tolist(), strict=True))
 
 
 Card = tuple[str, str, str]
@@ -101,7 +101,7 @@ def _spread(subject: Subject) -> Card:
 POINTS = 300
 
 
-def figures(subject: Subject, levels: Levels) -> dict[str, Any]:
+def charts(subject: Subject, levels: Levels) -> dict[str, Any]:
     """One entry for each chart; None where there is nothing to draw.
 
     Args:
@@ -149,7 +149,9 @@ def _noise(levels: Levels) -> dict[str, Any]:
     ordered = sorted(levels, key=lambda level: level.noise)
     return {
         "level": [level.noise for level in ordered],
-        "parts": {part: [level.scores.by_source[part] for level in ordered] for part in PARTS},
+        "parts": {
+            part: [level.scores.by_source[part] for level in ordered] for part in all_parts()
+        },
         "accuracy": [level.scores.accuracy for level in ordered],
     }
 
