@@ -22,11 +22,10 @@ from torch_geometric.data import Data
 
 import varigraph as vg
 from varigraph.prediction.predict import Method
-from varigraph.prediction.question import Source
 
 ALLOWED = 1e-6
 METHODS: tuple[Method, ...] = ("first-order", "covariance", "diagonal", "sampled")
-SOURCES: tuple[tuple[Source, ...], ...] = (
+SOURCES: tuple[tuple[str, ...], ...] = (
     *(("features",), ("links",), ("weights",)),
     ("features", "links", "weights"),
 )

@@ -9,7 +9,7 @@ from torch_geometric.nn import GraphSAGE
 import varigraph as vg
 from browser.reader import Reader
 from reporting.page.made_up import EVIL, made_up
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, Scores
 
 #: Root may not use the sandbox, and containers have little shared memory.
@@ -65,6 +65,6 @@ def opened(chromium, small):
 
 
 def _level(noise):
-    parts = dict.fromkeys(PARTS, 0.001) | {"features": 0.001 * noise}
+    parts = dict.fromkeys(all_parts(), 0.001) | {"features": 0.001 * noise}
     total = sum(parts.values())
     return Level(noise, Scores(0.8, 0.5, None, total, total - 0.001, 0.001, parts))

@@ -23,6 +23,7 @@ from campaign.agreement import (
     figures,
     is_sampled,
     rounding,
+    steadiness,
     variances,
 )
 from campaign.cases import CLOSED_FORMS, Case
@@ -167,7 +168,7 @@ def follows_units(case: Case, pred: Prediction) -> bool:
     least = torch.finfo(pred.mean.dtype).tiny ** 0.5  # below it products lose their digits
     floor, found = floor * units.square() + least, variances(scaled)
     for name, values in variances(pred).items():
-        assert_alike(found[name], values * units.square(), name, 1e-3, floor)
+        assert_alike(found[name], values * units.square(), name, steadiness(pred), floor)
     return True
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric.nn import SAGEConv
 
-from varigraph.moments import Gaussian, converted
+from varigraph.moments import Gaussian, running
 from varigraph.moments.linear import linear
 
 NODES = 9
@@ -43,7 +43,7 @@ def test_a_layer_by_loops(kind, width, aggr):
     var = VARIANCES[kind](5).expand(NODES, 5)
     edges = torch.unique(links(), dim=1)
     edges = edges[:, edges[0] != edges[1]]
-    with converted(layer, dropout_on=False), torch.no_grad():
+    with running(layer, by_rules=True), torch.no_grad():
         found = layer(Gaussian(mean, var), edges)
     for node in range(NODES):
         senders = edges[0][edges[1] == node]

@@ -16,7 +16,7 @@ from varigraph.moments import (
     LinkProbabilities,
     Propagation,
     StandIn,
-    converted,
+    running,
     propagating,
 )
 from varigraph.moments.neighbours import neighbours_of
@@ -36,7 +36,7 @@ def random_graph(nodes, chance, generator):
 
 def propagate(layer, x, edge_index, prob, reading, *args):
     links = LinkProbabilities(edge_index, prob, len(x.mean), reading)
-    with torch.no_grad(), converted(layer, dropout_on=False), propagating(Propagation(links)):
+    with torch.no_grad(), running(layer, by_rules=True), propagating(Propagation(links)):
         return layer(StandIn(x), edge_index, *args).value
 
 
@@ -200,7 +200,7 @@ def test_certain_links_change_nothing():
     x = Gaussian(torch.randn(3, 3).double(), torch.rand(3, 3).double())
     layer = seeded(LAYERS["gcn"]).double()
     certain = propagate(layer, x, edge_index, torch.ones(4).double(), "bernoulli")
-    with torch.no_grad(), converted(layer, dropout_on=False), propagating(Propagation()):
+    with torch.no_grad(), running(layer, by_rules=True), propagating(Propagation()):
         plain = layer(StandIn(x), edge_index).value
     assert torch.equal(certain.mean, plain.mean)
     assert torch.allclose(certain.var, plain.var, rtol=1e-14)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric import nn as gnn
 
-from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
+from varigraph.moments import Gaussian, Propagation, StandIn, running, propagating
 from varigraph.moments.propagation import added
 
 
@@ -56,7 +56,7 @@ def test_layers_give_the_same_and_leave_their_input_alone(layer, loops):
     for overwrite in (False, True):
         with (
             torch.no_grad(),
-            converted(layer, dropout_on=False),
+            running(layer, by_rules=True),
             propagating(Propagation(overwrite=overwrite)),
         ):
             found.append(layer(StandIn(x), *inputs).value)

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 import varigraph as vg
 from varigraph.errors import MissingRuleError, OptionError
-from varigraph.moments import Gaussian, converted, uncovered
+from varigraph.moments import Gaussian, running, uncovered
 from varigraph.moments.registry import FUNCTIONS, LAYERS, implements, rule_for_layer
 
 X = Gaussian(torch.ones(2, 3), torch.ones(2, 3))
@@ -30,7 +30,7 @@ class Renamed(gnn.GCNConv):
 def test_a_subclass_that_overrides_message_has_no_rule():
     assert rule_for_layer(Doubled(3, 3)) is None
     with pytest.raises(MissingRuleError, match=r"overrides message\(\), so the rule of GCNConv"):
-        converted(nn.Sequential(Doubled(3, 3)), dropout_on=False).__enter__()
+        running(nn.Sequential(Doubled(3, 3)), by_rules=True).__enter__()
 
 
 def test_a_subclass_that_computes_the_same_keeps_the_rule():
@@ -43,7 +43,7 @@ def test_all_uncovered_layers_are_named_at_once():
     )
     assert list(uncovered(model)) == ["first", "second"]
     with pytest.raises(MissingRuleError, match=r"(?s)2 layer\(s\).*first  *GATConv.*second.*LSTM"):
-        converted(model, dropout_on=False).__enter__()
+        running(model, by_rules=True).__enter__()
 
 
 @pytest.mark.parametrize(

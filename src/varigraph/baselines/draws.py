@@ -12,7 +12,9 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction
+from varigraph.prediction.mixture import Mixture
 from varigraph.prediction.sources.source import all_parts
+from varigraph.prediction.sources.weights import WEIGHTS
 
 
 class Baseline(Protocol):
@@ -51,35 +53,23 @@ def from_draws(draws: Iterable[Tensor], *, method: str) -> Prediction:  # each [
         >>> [round(value, 3) for value in (*pred.mean[0].tolist(), pred.total[0, 0].item())]
         [0.5, 0.5, 0.25]
     """
-    logits, classes, count, dtype = _Running(), _Running(), 0, torch.float64
+    logits: Mixture | None = None
+    classes: Mixture | None = None
     for draw in draws:
-        count, dtype = count + 1, draw.dtype
-        logits.add(draw.detach().double(), count)
-        classes.add(draw.detach().double().softmax(dim=-1), count)
-    if not count:
+        dtype, exact = draw.dtype, draw.detach().double()
+        one, two = Mixture.of_one(exact), Mixture.of_one(exact.softmax(-1))
+        if logits is None or classes is None:
+            logits, classes = one.owned(), two.owned()
+        else:
+            logits += one
+            classes += two
+    if logits is None or classes is None:
         raise OptionError("there are no draws", "draw at least once: samples=100")
-    var = (classes.squares / count).to(dtype)
+    var = classes.between.to(dtype)
     return Prediction(
         mean=classes.mean.to(dtype),
-        by_source={
-            part: var if part == "weights" else torch.zeros_like(var) for part in all_parts()
-        },
-        logits=Gaussian(logits.mean.to(dtype), (logits.squares / count).to(dtype)),
+        by_source={part: var if part == WEIGHTS else torch.zeros_like(var) for part in all_parts()},
+        logits=Gaussian(logits.mean.to(dtype), logits.between.to(dtype)),
         method=method,
-        samples=count,
+        samples=logits.count,
     )
-
-
-class _Running:
-    """Mean and sum of squared deviations of a growing number of draws (Welford)."""
-
-    mean: Tensor
-    squares: Tensor
-
-    def add(self, draw: Tensor, count: int) -> None:
-        if count == 1:
-            self.mean, self.squares = draw.clone(), torch.zeros_like(draw)
-            return
-        step = draw - self.mean
-        self.mean = self.mean + step / count
-        self.squares = self.squares + step * (draw - self.mean)

@@ -15,8 +15,8 @@ from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.checks import check_output
 from varigraph.prediction.predict import ask
-from varigraph.prediction.sampled.design import Draw
-from varigraph.prediction.sampled.network import opened
+from varigraph.prediction.sampled.network import opened_network
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.training import train
 
 #: Ensembles of neighbouring seeds share no member as long as they are smaller than this.
@@ -45,9 +45,9 @@ def plain_logits(model: nn.Module, graph: Data) -> Tensor:  # -> [nodes, classes
         GraphError: the graph or its link probabilities cannot be right.
         ModelError: model and graph do not fit together.
     """
-    certain = ask(model, graph, sources=("weights",), samples=0)
-    with opened(certain) as network:
-        logits = network.once(Draw())
+    certain = ask(model, graph, samples=0).only()
+    with opened_network(certain) as network:
+        logits = network.once({})
     check_output(Gaussian.certain(logits), "classification")
     return logits
 
@@ -74,7 +74,7 @@ class McDropout:
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
         """The mean over that many masks, at least two, with standard errors."""
         drawn = predict(
-            self.model, graph, method="sampled", sources=("weights",), samples=samples, seed=seed
+            self.model, graph, method="sampled", sources=(WEIGHTS,), samples=samples, seed=seed
         )
         return replace(drawn, method="mc-dropout")
 

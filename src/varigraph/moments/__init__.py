@@ -15,11 +15,11 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     shapes,
     softmax,
 )
-from varigraph.moments.conversion import converted, uncovered
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
 from varigraph.moments.propagation import Propagation, propagating
 from varigraph.moments.registry import implements
+from varigraph.moments.running import running, uncovered
 from varigraph.moments.standin import StandIn
 
 __all__ = [
@@ -27,8 +27,8 @@ __all__ = [
     "LinkProbabilities",
     "Propagation",
     "StandIn",
-    "converted",
     "implements",
     "propagating",
+    "running",
     "uncovered",
 ]

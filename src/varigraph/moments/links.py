@@ -73,6 +73,11 @@ class LinkProbabilities:
         return torch.cat([self._prob, self._prob.new_ones(1)])[edge]
 
     @cached_property
+    def uncertain(self) -> bool:
+        """Whether coins decide about any link."""
+        return self.reading == "bernoulli" and bool((self.coins.prob < 1).any())
+
+    @cached_property
     def coins(self) -> Coins:
         """The coins behind the links: one for both directions where their chances agree."""
         return coins_of(self._listed, self._prob, self.nodes)

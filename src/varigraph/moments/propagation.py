@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import ModelError
+from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
-from varigraph.moments.operators import Operator
+from varigraph.moments.operators import Operator, Scale
 from varigraph.moments.registry import Rule
-from varigraph.moments.tape import Tape
+from varigraph.moments.tape import Noise, Tape
 
 
 def refuse_dropout(x: Gaussian, rate: float) -> Gaussian:
@@ -37,6 +38,7 @@ class Propagation:
         step: runs one rule called from the model's own code.
         prepared: adjacency matrices that were built in an earlier pass, by what they came from.
         tape: where responses are recorded, for methods that need them.
+        noises: where sources note the places at which they add noise of their own.
         approximate: names of rules that were used and are only approximate.
         overwrite: whether rules may write over tensors that they have made themselves: nothing is
             recorded or learned, and one mask is looked at.
@@ -47,6 +49,7 @@ class Propagation:
     step: Callable[[Callable[[], Any]], Any] = lambda compute: compute()
     prepared: dict[Hashable, Any] = field(default_factory=dict)
     tape: Tape | None = None
+    noises: list[Noise] = field(default_factory=list)
     approximate: dict[str, None] = field(default_factory=dict)
     overwrite: bool = False
 
@@ -90,6 +93,24 @@ def recorded(value: Kind, *parents: tuple[Gaussian, Operator]) -> Kind:
     if tape is not None:
         tape.record(value, *parents)
     return value
+
+
+def with_noise(x: Gaussian, added: Tensor, source: str) -> Gaussian:
+    r""":math:`x + e` with :math:`E[e] = 0`: the same mean, and the variance that a source adds.
+
+    Args:
+        x: a value, ``[nodes, features]``.
+        added: the variance, ``[nodes, features]``, or the covariance of each node's features,
+            ``[nodes, features, features]``.
+        source: name of the source.
+    """
+    var = added if added.dim() == 2 else added.diagonal(dim1=1, dim2=2)
+    if isinstance(x, Affine):
+        out: Gaussian = x.spread_by(var)
+    else:
+        out = Gaussian(x.mean, x.var + var)
+    current().noises.append(Noise(out, added, source))
+    return recorded(out, (x, Scale(torch.ones_like(x.mean[0]))))
 
 
 def added(x: Tensor, y: Tensor, *, alpha: float = 1, spare: bool = False) -> Tensor:

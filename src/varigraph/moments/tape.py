@@ -20,11 +20,19 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Drop:
-    """A place where dropout acts: the value that leaves it, and the variance that its masks add."""
+class Noise:
+    """A place where a source adds noise of its own, independent of all before it.
+
+    Args:
+        value: what leaves the place.
+        added: the variance that it adds, ``[nodes, features]``, or the covariance of each node,
+            ``[nodes, features, features]``.
+        source: name of the source.
+    """
 
     value: Gaussian
-    added: Tensor  # [nodes, features]
+    added: Tensor
+    source: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +49,7 @@ class Tape:
     """All values of a pass in the order in which they were computed, known by their numbers."""
 
     entries: list[Entry] = field(default_factory=list)
-    drops: list[Drop] = field(default_factory=list)
+    noises: list[Noise] = field(default_factory=list)
     bends: list[Bend] = field(default_factory=list)
     unknown: dict[int, str] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)

@@ -9,8 +9,9 @@ from torch import Tensor
 from varigraph.moments import Gaussian
 from varigraph.prediction.class_probabilities import active_parts, class_probabilities, divided
 from varigraph.prediction.logits import CorrelatedLogits
-from varigraph.prediction.prediction import PARTS, Prediction, with_approximate
+from varigraph.prediction.prediction import Prediction, with_approximate
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import all_parts
 
 
 def answer(
@@ -54,7 +55,7 @@ def answer_by_blocks(
             found[name][rows] = values
     return Prediction(
         mean=found["mean"],
-        by_source={part: found[part] for part in PARTS},
+        by_source={part: found[part] for part in all_parts()},
         logits=Gaussian(found["logits"], found["var"]),
         method=with_approximate(method, approximate),
         samples=0,

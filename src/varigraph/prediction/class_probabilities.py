@@ -10,7 +10,7 @@ from torch import Tensor
 from varigraph.moments.chunks import row_slices
 from varigraph.moments.softmax_moments import TOTAL_POINTS, normal_points
 from varigraph.prediction.logits import CorrelatedLogits, diagonal, root_of
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import INTERACTIONS, all_parts
 
 #: Points for the division over sources, which needs less precision than what is divided.
 POINTS_FOR_FRACTIONS = 256
@@ -23,7 +23,7 @@ SMALL = 1e-6
 
 def active_parts(logits: CorrelatedLogits) -> list[str]:
     """The parts that cause any variance at all."""
-    return [part for part in PARTS if bool(logits.shares[part].any())]
+    return [part for part in all_parts() if bool(logits.shares[part].any())]
 
 
 def class_probabilities(
@@ -40,7 +40,7 @@ def class_probabilities(
             any variance if left out.
     """
     active = active_parts(logits) if active is None else active
-    by_source = dict.fromkeys(PARTS, torch.zeros_like(logits.mean))
+    by_source = dict.fromkeys(all_parts(), torch.zeros_like(logits.mean))
     if not active:
         return logits.mean.softmax(-1), by_source
     p, covariance = logits.mean.softmax(1), logits.covariance
@@ -60,10 +60,10 @@ def class_probabilities(
 
 def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] each
     """The variance of the logits themselves, source by source; the parts add up to it."""
-    parts = {part: diagonal(logits.shares[part]) for part in PARTS}
-    interactions = parts.pop("interactions")
+    parts = {part: diagonal(logits.shares[part]) for part in all_parts()}
+    interactions = parts.pop(INTERACTIONS)
     fitting = _with_interactions(parts, diagonal(logits.covariance))
-    return {**fitting, "interactions": interactions}  # the same, before it was added and taken off
+    return {**fitting, INTERACTIONS: interactions}  # the same, before it was added and taken off
 
 
 def _by_derivatives(p: Tensor, moved: Tensor) -> tuple[Tensor, Tensor]:  # [nodes, classes] each
@@ -88,7 +88,7 @@ def _fractions_by_derivatives(
     if len(active) == 1:
         return {active[0]: torch.ones_like(p)}
     whole = torch.where(moved > 0, moved, 1)
-    sources = [part for part in active if part != "interactions"]
+    sources = [part for part in active if part != INTERACTIONS]
     shares = {part: _moved(p, logits.shares[part]) / whole for part in sources}
     return _with_interactions(shares, torch.ones_like(whole))
 
@@ -106,17 +106,17 @@ def _with_interactions(found: Mapping[str, Tensor], total: Tensor) -> dict[str, 
     whole = torch.stack(list(parts.values())).sum(0)
     fitting = torch.where(whole > total, total / whole, 1)
     parts = {source: part * fitting for source, part in parts.items()}
-    return {**parts, "interactions": (total - whole).clamp_min(0)}
+    return {**parts, INTERACTIONS: (total - whole).clamp_min(0)}
 
 
 def _whole(logits: CorrelatedLogits, active: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Mean and variance of the softmax, all sources together."""
     shares = {"all": logits.covariance}
     if logits.bent is not None:  # what is bent is drawn apart from what is not
-        features = logits.shares["features"]
-        shares = {"features": features}
+        own = logits.shares[logits.bent.part]
+        shares = {logits.bent.part: own}
         if len(active) > 1:
-            shares["rest"] = logits.covariance - features
+            shares["rest"] = logits.covariance - own
     whole = CorrelatedLogits(logits.mean, shares, logits.bent)
     points = _points(whole, sides=1, total=TOTAL_POINTS)
     # Made beforehand: small tensors in between would keep large ones' memory from being used again.
@@ -148,7 +148,7 @@ def _fractions(
     Points are too few to tell what is next to nothing: there first order has the word.
     """
     parts = CorrelatedLogits(logits.mean, {p: logits.shares[p] for p in active}, logits.bent)
-    sources = [part for part in active if part != "interactions"]
+    sources = [part for part in active if part != INTERACTIONS]
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
     found = logits.mean.new_empty(len(sources), *logits.mean.shape)
     for rows in row_slices(len(logits.mean), points.numel()):
@@ -192,7 +192,7 @@ def _moves(logits: CorrelatedLogits, points: Tensor) -> list[dict[str, Tensor]]:
     """How far each part moves the logits at each point, ``[nodes, classes, points]``, by side."""
     sides: list[dict[str, Tensor]] = [{} for _ in points]
     for number, (part, covariance) in enumerate(logits.shares.items()):
-        bent = logits.bent if part == "features" else None
+        bent = logits.bent if logits.bent is not None and logits.bent.part == part else None
         root = root_of(covariance if bent is None else covariance - bent.covariance)
         for side, z in zip(sides, points[:, number], strict=True):
             side[part] = root @ z

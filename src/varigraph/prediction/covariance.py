@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from varigraph.prediction.answer import answer_by_blocks
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.class_probabilities import active_parts
 from varigraph.prediction.linearised import Linearised, linearised
-from varigraph.prediction.logits import CorrelatedLogits, with_sampled_masks
+from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.needs import (
     SMALL_WORK,
     Budget,
@@ -22,8 +22,9 @@ from varigraph.prediction.needs import (
     of_sampled_masks,
 )
 from varigraph.prediction.node_blocks import NodeBlocks
-from varigraph.prediction.prediction import PARTS, Prediction
-from varigraph.prediction.question import Question, Source
+from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts
 
 
 def covariance(question: Question) -> Prediction:
@@ -40,12 +41,16 @@ def covariance(question: Question) -> Prediction:
     """
     with torch.no_grad():
         whole, mean, approximate = _blocks(question)
-        alone = {source: _alone(question, source, whole) for source in get_args(Source)}
+        alone = {source: _alone(question, source, whole) for source in SOURCES}
     rest = whole - sum(alone.values())
-    logits = CorrelatedLogits(mean, {**alone, "interactions": rest})
+    logits = CorrelatedLogits(mean, {**alone, INTERACTIONS: rest})
     active = active_parts(logits)  # of all nodes: the answer is the same whichever are asked for
     asked = check_nodes(question.nodes, len(mean))
-    logits = with_sampled_masks(logits if asked is None else logits.rows(asked), question)
+    logits = logits if asked is None else logits.rows(asked)
+    for name, source in SOURCES.items():
+        drawn = source.by_masks(question)
+        if drawn is not None:
+            logits = replace(logits, shares={**logits.shares, name: drawn})
     nodes, classes = logits.mean.shape
     blocks = (logits.rows(rows) for rows in row_slices(nodes, 16 * classes**2))
     return answer_by_blocks(
@@ -53,7 +58,7 @@ def covariance(question: Question) -> Prediction:
     )
 
 
-def _alone(question: Question, source: Source, whole: Tensor) -> Tensor:
+def _alone(question: Question, source: str, whole: Tensor) -> Tensor:
     if question.sources == {source}:
         return whole
     if source not in question.sources:
@@ -72,7 +77,7 @@ def _blocks(question: Question) -> tuple[Tensor, Tensor, tuple[str, ...]]:
 def _refuse_too_large(question: Question, network: Linearised, blocks: NodeBlocks) -> None:
     output = network.output
     nodes, classes = output.mean.shape
-    results = (1 + len(PARTS)) * nodes * classes**2 * output.mean.element_size()
+    results = (1 + len(all_parts())) * nodes * classes**2 * output.mean.element_size()
     held = held_by(network.tape) + results + of_answer(nodes, output) + SMALL_WORK
     held += of_sampled_masks(nodes, output, question)
     need, size = blocks.bytes

@@ -15,6 +15,7 @@ from varigraph.prediction.masked import over_masks, prepared_passes
 from varigraph.prediction.mixture import Mixture
 from varigraph.prediction.prediction import Prediction, with_approximate
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, considered
 
 
 def diagonal(question: Question) -> Prediction:
@@ -33,13 +34,17 @@ def diagonal(question: Question) -> Prediction:
     if question.weights == "closed-form":
         return _without_sampling(question)
     answers, logits, plain, approximate = _mixtures(question)
-    features, links = _alone(question, plain)
+    alone = _alone(question, plain)
+    none = torch.zeros_like(plain.var[:1]).expand_as(plain.var)
     by_source = {
-        "features": features,
-        "links": links,
-        "weights": answers.between,
-        "interactions": (answers.within - features).sub_(links),
+        name: answers.between if source.masks else alone.get(name, none)
+        for name, source in SOURCES.items()
     }
+    rest = answers.within.clone()
+    for name, source in SOURCES.items():
+        if not source.masks:
+            rest = rest.sub_(by_source[name])
+    by_source[INTERACTIONS] = rest
     return Prediction(
         mean=_by_nodes(answers.mean),
         by_source={source: _by_nodes(var) for source, var in by_source.items()},
@@ -61,11 +66,11 @@ def _without_sampling(question: Question) -> Prediction:
     with torch.no_grad():
         network = linearised(question, exact=False)
         whole = network.output
-        alone = {s: _variance(question.only(s)) for s in ("features", "links", "weights")}
+        alone = {source: _variance(question.only(source)) for source in SOURCES}
         rest = whole.var - torch.stack(list(alone.values())).sum(0)
         rows = check_nodes(question.nodes, len(whole))
         chosen = slice(None) if rows is None else rows
-        variances = {**alone, "interactions": rest}
+        variances = {**alone, INTERACTIONS: rest}
         parts = {part: torch.diag_embed(var[chosen]) for part, var in variances.items()}
     logits = CorrelatedLogits(whole.mean[chosen], parts)
     return answer(logits, question, method="diagonal", approximate=network.approximate)
@@ -75,14 +80,13 @@ def _variance(question: Question) -> Tensor:
     return linearised(question, exact=False).output.var
 
 
-def _alone(question: Question, plain: Gaussian) -> tuple[Tensor, Tensor]:
-    """Variance due to features alone and to links alone; ``plain`` has both and no masks."""
-    noisy, uncertain = question.noisy, question.links is not None
-    if noisy and uncertain:
-        alone = [_mixtures(question.only(source))[2].var for source in ("features", "links")]
-        return alone[0], alone[1]
-    none = torch.zeros_like(plain.var[:1]).expand_as(plain.var)
-    return (plain.var, none) if noisy else (none, plain.var)
+def _alone(question: Question, plain: Gaussian) -> dict[str, Tensor]:
+    """Variance due to what is uncertain beside the masks, one by one; ``plain`` has none."""
+    others = [source for source in considered(question) if not source.masks]
+    uncertain = [source.name for source in others if source.uncertain(question)]
+    if len(uncertain) == 1:
+        return {uncertain[0]: plain.var}
+    return {name: _mixtures(question.only(name))[2].var for name in uncertain}
 
 
 def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian, tuple[str, ...]]:

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
-from varigraph.moments.affine import Affine
-from varigraph.moments.operators import Scale
+from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.propagation import recorded
-from varigraph.moments.tape import Drop, Tape
+from varigraph.moments.tape import Noise, Tape
 from varigraph.prediction.checks import check_output
-from varigraph.prediction.injection import injected, refuse_own_dropout
-from varigraph.prediction.masked import NO_DROPOUT
-from varigraph.prediction.passes import answer_of, no_randomness_but_dropout
+from varigraph.prediction.network_call import no_randomness_but_dropout, opened
+from varigraph.prediction.passes import answer_of
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import considered, entering
+from varigraph.prediction.sources.weights import closed_form_dropout
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,28 +31,6 @@ class Linearised:
     approximate: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ClosedFormDropout:
-    r"""Dropout as one more independent source: :math:`V[z h] = \frac{r}{1 - r} E[h^2]`.
-
-    Args:
-        drops: where the places are noted.
-    """
-
-    drops: list[Drop]
-
-    def __call__(self, x: Gaussian, rate: float) -> Gaussian:
-        """The same mean with the variance that masks of this rate add."""
-        refuse_own_dropout(rate)
-        added = rate / (1 - rate) * (x.mean.square() + x.var)
-        if isinstance(x, Affine):
-            out: Gaussian = x.spread_by(added)
-        else:
-            out = Gaussian(x.mean, x.var + added)
-        self.drops.append(Drop(out, added))
-        return recorded(out, (x, Scale(torch.ones_like(x.mean[0]))))
-
-
 def linearised(question: Question, *, exact: bool = True) -> Linearised:
     """Run the model once, recording responses.
 
@@ -68,8 +40,8 @@ def linearised(question: Question, *, exact: bool = True) -> Linearised:
             all numbers count as independent, as in the diagonal method.
     """
     found = one_pass(question, exact=exact)
-    if question.masked and not found.tape.drops:
-        warnings.warn(NO_DROPOUT, stacklevel=6)
+    for source in considered(question):
+        source.check_noises(found.tape.noises)
     return found
 
 
@@ -81,34 +53,31 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
         exact: as in :func:`linearised`.
     """
     tape = Tape()
-    x = question.linear_features if exact else question.x
-    tape.record(x)
-    propagation = _propagation(question, tape.drops, tape)
-    out = _run(question, x, propagation)
+    propagation = _propagation(question, tape.noises, tape)
+    out = _run(question, question.linear_features if exact else question.x, propagation)
     check_output(out, question.task)
     return Linearised(out, tape, tuple(propagation.approximate))
 
 
-def added_by_masks(question: Question) -> list[Tensor]:
-    """The variance that dropout adds at each of its places, from a pass that keeps nothing else.
+def added_noise(question: Question) -> list[Noise]:
+    """Where noise is added on the way, from a pass that keeps nothing else.
 
     Args:
         question: what is asked; all numbers count as independent.
     """
-    drops: list[Drop] = []
-    _run(question, question.x, _propagation(question, drops, None))
-    return [drop.added for drop in drops]
+    noises: list[Noise] = []
+    _run(question, question.x, _propagation(question, noises, None))
+    return noises
 
 
-def _propagation(question: Question, drops: list[Drop], tape: Tape | None) -> Propagation:
-    dropout = ClosedFormDropout(drops)
-    return Propagation(question.links, dropout, prepared=question.prepared, tape=tape)
+def _propagation(question: Question, noises: list[Noise], tape: Tape | None) -> Propagation:
+    return Propagation(
+        question.links, closed_form_dropout, prepared=question.prepared, tape=tape, noises=noises
+    )
 
 
 def _run(question: Question, x: Gaussian, propagation: Propagation) -> Gaussian:
-    with converted(question.model, dropout_on=question.masked), ExitStack() as stack:
-        if question.dropout is not None and question.masked:
-            stack.enter_context(injected(question.model, question.dropout))
-        with no_randomness_but_dropout(x.mean.device), propagating(propagation):
-            out: Any = question.run(StandIn(x))
+    unseen = no_randomness_but_dropout(x.mean.device)
+    with opened(question, by_rules=True), unseen, propagating(propagation):
+        out: Any = question.run(StandIn(entering(recorded(x), question)))
     return answer_of(out, question.task)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.masked import covariance_over_masks
-from varigraph.prediction.prediction import PARTS
-from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import all_parts
 
 #: Relative variance that is added to make a covariance definite.
 RIDGE = 1e-6
@@ -22,7 +20,7 @@ MOST = 1e3
 
 @dataclass(frozen=True, eq=False)
 class Bent:
-    r"""What the logits do beyond a linear response to the noise of the features.
+    r"""What the logits do beyond a linear response to the noise of a source.
 
     .. math::
         z_a = \mu_a + (L u)_a + \tfrac12 \textstyle\sum_{bc} \tilde K_{abc} (u_b u_c - \delta_{bc})
@@ -30,20 +28,22 @@ class Bent:
     Args:
         white: :math:`\tilde K` for :math:`b \le c`, ``[nodes, classes, pairs of classes]``.
         covariance: what that adds, :math:`\frac12 \sum_{bc} \tilde K_{abc} \tilde K_{dbc}`.
+        part: the source, whose share that covariance is in.
     """
 
     white: Tensor
     covariance: Tensor
+    part: str
 
     @classmethod
-    def of(cls, straight: Tensor, bend: Tensor) -> Bent:
+    def of(cls, straight: Tensor, bend: Tensor, *, part: str) -> Bent:
         """From the covariance :math:`L L'` and K, ``[nodes, classes, classes, classes]``."""
         whitening = _whitening(straight)[:, None]
         whole = whitening @ bend @ whitening.mT
         b, c = class_pairs(whole)
         white = whole[:, :, b, c]
         weight = 1 - (b == c).to(white) / 2  # two different classes stand for both of their orders
-        return cls(white, (white * weight) @ white.mT)
+        return cls(white, (white * weight) @ white.mT, part)
 
     def moved(self, u: Tensor) -> Tensor:  # [classes, points] -> [nodes, classes, points]
         """The second order at each point."""
@@ -54,12 +54,7 @@ class Bent:
 
     def rows(self, index: slice | Tensor) -> Bent:
         """The same for some of the nodes."""
-        return Bent(self.white[index], self.covariance[index])
-
-    @classmethod
-    def joined(cls, blocks: Sequence[Bent]) -> Bent:
-        """Blocks of nodes, one after the other."""
-        return cls(torch.cat([b.white for b in blocks]), torch.cat([b.covariance for b in blocks]))
+        return Bent(self.white[index], self.covariance[index], self.part)
 
 
 def class_pairs(matrix: Tensor) -> Tensor:  # [..., classes, classes] -> [2, pairs of classes]
@@ -119,9 +114,9 @@ class CorrelatedLogits:
 
     Args:
         mean: ``[nodes, classes]``.
-        shares: covariance due to each part of :data:`PARTS`, ``[nodes, classes, classes]``.
-        bent: second order in the noise of the features, whose covariance is part of its share;
-            None where the logits are linear in that noise.
+        shares: covariance due to each part, ``[nodes, classes, classes]``.
+        bent: second order in the noise of a source, whose covariance is part of its share; None
+            where the logits are linear in all noise.
     """
 
     mean: Tensor
@@ -146,25 +141,12 @@ class CorrelatedLogits:
     @property
     def covariance(self) -> Tensor:  # [nodes, classes, classes]
         """Covariance from all sources together."""
-        return torch.stack([self.shares[part] for part in PARTS]).sum(0)
+        return torch.stack([self.shares[part] for part in all_parts()]).sum(0)
 
     @property
     def marginal(self) -> Gaussian:  # [nodes, classes]
         """Mean and variance of each logit by itself."""
         return Gaussian(self.mean, diagonal(self.covariance))
-
-
-def with_sampled_masks(logits: CorrelatedLogits, question: Question) -> CorrelatedLogits:
-    """The same logits with the share of the weights by T masks, where that is asked for."""
-    masks = sampled_masks(question)
-    return logits if masks is None else replace(logits, shares={**logits.shares, "weights": masks})
-
-
-def sampled_masks(question: Question) -> Tensor | None:  # [nodes, classes, classes]
-    """The share of the weights by T masks; None where that is not asked for."""
-    if question.weights != "sampled" or question.samples == 0:
-        return None
-    return covariance_over_masks(question)
 
 
 def diagonal(covariance: Tensor) -> Tensor:  # [nodes, classes, classes] -> [nodes, classes]

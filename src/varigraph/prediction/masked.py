@@ -10,10 +10,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from varigraph.moments import Gaussian, converted
+from varigraph.moments import Gaussian
 from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.heap import keep_freed, without_gaps
-from varigraph.prediction.injection import injected
+from varigraph.prediction.network_call import opened
 from varigraph.prediction.passes import Passes
 from varigraph.prediction.question import Question
 from varigraph.prediction.side_by_side import side_by_side
@@ -28,11 +28,8 @@ NO_DROPOUT = (
 
 @contextmanager
 def prepared_passes(question: Question) -> Iterator[Passes]:
-    """Passes of a converted model, dropout on if masks are to be drawn, and injected if asked."""
-    masked = question.samples > 0
-    with converted(question.model, dropout_on=masked), ExitStack() as stack:
-        if question.dropout is not None and masked:
-            stack.enter_context(injected(question.model, question.dropout))
+    """Passes of a model by rules, dropout on if masks are to be drawn, and injected if asked."""
+    with opened(question, by_rules=True), ExitStack() as stack:
         passes = Passes(question)
         if passes.tall:
             stack.enter_context(without_gaps())
@@ -72,13 +69,19 @@ def over_masks(
         question.progress(samples.stop, total)
 
 
-def covariance_over_masks(question: Question) -> Tensor:  # [nodes, outputs, outputs]
-    r""":math:`\frac{1}{T} \sum_t (m_t - \bar m)(m_t - \bar m)'` of the output's means."""
-    alone = question.only("weights")
-    with torch.no_grad(), prepared_passes(alone) as passes:
+def covariance_over_masks(
+    question: Question, nodes: Tensor | None
+) -> Tensor:  # [nodes, outputs, outputs]
+    r""":math:`\frac{1}{T} \sum_t (m_t - \bar m)(m_t - \bar m)'` of the output's means.
+
+    Args:
+        question: about masks alone.
+        nodes: those to answer for; None for all.
+    """
+    with torch.no_grad(), prepared_passes(question) as passes:
         plain = passes.without_masks()
-        rows = check_nodes(question.nodes, len(plain))
-        means = list(over_masks(passes, plain, alone, lambda outputs, _: outputs.mean))
+        rows = check_nodes(nodes, len(plain))
+        means = list(over_masks(passes, plain, question, lambda outputs, _: outputs.mean))
     found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
     centred = found - found[:1]  # around one of them first: a mean is rounded
     centred -= centred.mean(0)

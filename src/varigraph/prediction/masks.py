@@ -90,6 +90,13 @@ class Masks:
         return drop(x, None)
 
 
+def fitting(mask: Tensor, site: Site) -> Tensor:
+    """A mask that was drawn beforehand, if it still fits."""
+    if mask.shape != site.shape:  # the way through the network depends on the draw
+        raise RuntimeError("dropout met another shape than in the first run")
+    return mask
+
+
 def masked(x: Gaussian, mask: Tensor, scale: float) -> Gaussian:
     """A value under a scaled mask, which is used up: its square is the mask times its scale."""
     mean = x.mean * mask

@@ -40,6 +40,12 @@ class Mixture:
         between = around.square_().mean(0).sub_(shift.square()).clamp_min_(0)
         return cls(len(components), first + shift, components.var.mean(0), between)
 
+    @classmethod
+    def of_one(cls, value: Tensor) -> Mixture:
+        """A single value that is certain."""
+        none = torch.zeros_like(value)
+        return cls(1, value, none, none.clone())
+
     def owned(self) -> Mixture:
         """The same in tensors of its own, so that more can be taken in."""
         return replace(self, mean=self.mean.clone(), within=self.within.clone())

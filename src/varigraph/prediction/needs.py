@@ -11,8 +11,8 @@ from varigraph.moments.chunks import blocks_within
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.tape import Tape
 from varigraph.prediction.memory import too_large
-from varigraph.prediction.prediction import PARTS
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import all_parts
 
 #: Bytes of the responses of a block of nodes: larger blocks are no faster.
 AT_ONCE = 2**26
@@ -35,7 +35,7 @@ def _all(tape: Tape) -> Iterator[Tensor]:
         yield from _numbers(entry.value)
         for _, operator in entry.parents:
             yield from operator.numbers
-    yield from (drop.added for drop in tape.drops)
+    yield from (noise.added for noise in tape.noises)
     yield from (bend.curvature for bend in tape.bends)
 
 
@@ -51,7 +51,7 @@ def of_activations(tape: Tape) -> int:
 
 def of_answer(nodes: int, output: Gaussian) -> int:
     """Bytes of the prediction for so many nodes: mean, its parts, logits."""
-    return (3 + len(PARTS)) * nodes * output.mean.shape[1] * output.mean.element_size()
+    return (3 + len(all_parts())) * nodes * output.mean.shape[1] * output.mean.element_size()
 
 
 def of_sampled_masks(nodes: int, output: Gaussian, question: Question) -> int:

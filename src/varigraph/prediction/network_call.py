@@ -6,15 +6,20 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.moments.running import no_randomness, running
+from varigraph.prediction.sources.source import considered
 from varigraph.user_code import complaint, place_of
+
+if TYPE_CHECKING:
+    from varigraph.prediction.question import Question
 
 Forward = Callable[[nn.Module, Any, Data], Any]
 Run = Callable[[Any], Any]
@@ -91,22 +96,46 @@ def plain_answer(model: nn.Module, run: Run, x: Tensor) -> Any:  # [nodes, featu
     Raises:
         ModelError: the network cannot be run; what it complained about is quoted.
     """
-    modes = [(module, module.training) for module in model.modules()]
     try:
-        model.eval()
-        with torch.no_grad(), torch.random.fork_rng(devices=[x.device] if x.is_cuda else []):
+        with torch.no_grad(), running(model, by_rules=False, device=x.device):
             return run(x.clone())
     except VarigraphError:
         raise
     except Exception as error:
         raise _does_not_run(model, x, error) from error
-    finally:
-        for module, training in modes:
-            module.training = training
 
 
 @contextmanager
-def running(model: nn.Module, run: Run, x: Tensor) -> Iterator[None]:  # [nodes, features]
+def opened(question: Question, *, by_rules: bool) -> Iterator[None]:
+    """The model of a question, ready to be run, under the influence of what is uncertain.
+
+    Args:
+        question: what is asked.
+        by_rules: on stand-ins, see :func:`~varigraph.moments.running.running`; else on plain
+            tensors.
+    """
+    device = question.x.mean.device
+    with ExitStack() as stack:
+        stack.enter_context(
+            running(question.model, by_rules=by_rules, dropout=question.masked, device=device)
+        )
+        for source in considered(question):
+            stack.enter_context(source.acting(question, plain=not by_rules))
+        yield
+
+
+def no_randomness_but_dropout(device: torch.device) -> AbstractContextManager[None]:
+    """Refuse models that draw random numbers where no rule can see it, e.g. drop links."""
+    return no_randomness(
+        device,
+        "the model draws random numbers of its own, not only by dropout on its features "
+        "(dropout_edge, dropout on edge weights, noise layers)",
+        "leave that out at prediction time, or take the weights as certain: samples=0",
+    )
+
+
+@contextmanager
+def guarded(model: nn.Module, run: Run, x: Tensor) -> Iterator[None]:  # [nodes, features]
     """The network computes as it is written: not compiled, in its own dtype, differentiably.
 
     What it raises becomes a :class:`ModelError` that quotes it. Whatever is raised elsewhere is a

@@ -36,12 +36,11 @@ class NodeBlocks:
     def covariance(self) -> Tensor:  # [nodes, classes, classes]
         """Covariance of the output."""
         self.held = {self.x.number: self.x.var}
-        added = {drop.value.number: drop.added for drop in self.tape.drops}
+        added = {noise.value.number: noise.added for noise in self.tape.noises}
         for entry in self.tape.entries[1:]:
             block = self._sum_of_parts(entry)
             if entry.value.number in added:
-                more = added[entry.value.number]
-                block = block + more if block.dim() == 2 else _on_diagonal(block, more)
+                block = _with(block, added[entry.value.number])
             self.held[entry.value.number] = block
             for parent, _ in entry.parents:
                 if self._last(parent, entry):
@@ -57,7 +56,8 @@ class NodeBlocks:
         tied: set[int] = set()
         for entry in self.tape.entries[1:]:
             nodes, size = entry.value.mean.shape
-            if any(op.ties or parent.number in tied for parent, op in entry.parents):
+            blocks = any(n.value is entry.value and n.added.dim() == 3 for n in self.tape.noises)
+            if blocks or any(op.ties or parent.number in tied for parent, op in entry.parents):
                 tied.add(entry.value.number)
             own = nodes * size * (size if entry.value.number in tied else 1)
             own *= entry.value.mean.element_size()
@@ -97,6 +97,13 @@ class NodeBlocks:
     @cached_property
     def _last_user(self) -> dict[int, Entry]:
         return {parent.number: entry for entry in self.tape.entries for parent, _ in entry.parents}
+
+
+def _with(block: Tensor, more: Tensor) -> Tensor:
+    """A block with independent noise on it, of which variances or a covariance are known."""
+    if block.dim() == 2:
+        return block + more if more.dim() == 2 else torch.diag_embed(block) + more
+    return _on_diagonal(block, more) if more.dim() == 2 else block.add_(more)
 
 
 def _plus(total: Tensor, part: Tensor) -> Tensor:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -18,8 +17,10 @@ from varigraph.moments.softmax import Logits
 from varigraph.prediction.checks import check_last_softmax
 from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import too_large
+from varigraph.prediction.network_call import no_randomness_but_dropout
 from varigraph.prediction.prediction import Task
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.source import entering
 
 #: Runs one rule called from the model's own code.
 Step = Callable[[Callable[[], Any]], Any]
@@ -141,7 +142,7 @@ class Passes:
 
     @cached_property
     def _features(self) -> Gaussian:
-        x, room = self.question.x, self.question.room
+        x, room = entering(self.question.x, self.question), self.question.room
         if not self.tall:
             return x
         # A third of the memory for values that are needed twice; blocks may turn out to be wide.
@@ -190,22 +191,3 @@ def _what(out: Any) -> str:
     if isinstance(out, tuple):
         return f"a tuple of {len(out)}"
     return f"a {type(out).__name__}"
-
-
-@contextmanager
-def no_randomness_but_dropout(device: torch.device) -> Iterator[None]:
-    """Refuse models that draw random numbers where no rule can see it, e.g. drop links."""
-    before = _generator_state(device)
-    yield
-    if not torch.equal(before, _generator_state(device)):
-        raise ModelError(
-            "the model draws random numbers of its own, not only by dropout on its features "
-            "(dropout_edge, dropout on edge weights, noise layers)",
-            "leave that out at prediction time, or take the weights as certain: samples=0",
-        )
-
-
-def _generator_state(device: torch.device) -> Tensor:
-    if device.type != "cuda":
-        return torch.get_rng_state()
-    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])

@@ -20,10 +20,14 @@ from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
-from varigraph.prediction.network_call import Forward, caller, check_call, running
+from varigraph.prediction.network_call import Forward, caller, check_call, guarded
 from varigraph.prediction.prediction import Prediction, Task
-from varigraph.prediction.question import Progress, Question, Source, Weights, check_sources, silent
+from varigraph.prediction.question import Progress, Question, Weights, check_sources, silent
 from varigraph.prediction.sampled.method import sampled
+from varigraph.prediction.sources.features import Features
+from varigraph.prediction.sources.links import Links
+from varigraph.prediction.sources.source import SOURCES, register
+from varigraph.prediction.sources.weights import Weights as WeightsSource
 
 Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
 METHODS: dict[str, Callable[[Question], Prediction]] = {
@@ -33,6 +37,9 @@ METHODS: dict[str, Callable[[Question], Prediction]] = {
     "diagonal": diagonal,
     "sampled": sampled,
 }
+# All that can be uncertain, in the order in which it acts in a network.
+for _source in (Features(), Links(), WeightsSource()):
+    register(_source)
 #: More would take days, and tell nothing that these do not.
 MOST_SAMPLES = 10**7
 
@@ -43,7 +50,7 @@ def predict(
     *,
     method: Method = "auto",
     links: Reading = "bernoulli",
-    sources: Sequence[Source] | None = None,
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     weights: Weights | None = None,
     seed: int = 0,
@@ -129,7 +136,7 @@ def predict(
         progress=progress,
     )
     _check_masks(method, question)
-    with running(model, question.run, data.x):
+    with guarded(model, question.run, data.x):
         answer = METHODS[method](question)
     check_answer(answer)
     return answer
@@ -140,7 +147,7 @@ def ask(
     data: Data,
     *,
     links: Reading = "bernoulli",
-    sources: Sequence[Source] | None = None,
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     weights: Weights | None = None,
     seed: int = 0,
@@ -154,7 +161,7 @@ def ask(
     """The question that :func:`predict` answers with these options; model and graph are checked."""
     samples = whole("samples", samples, most=MOST_SAMPLES, remedy="samples=100, or 0")
     check_progress(progress, "done", "total")
-    considered = check_sources(sources) - ({"weights"} if samples == 0 else set())
+    considered = check_sources(sources)
     check_graph(data)
     check_model(model, data)
     check_call(model, data, forward)
@@ -163,7 +170,7 @@ def ask(
         run=caller(model, data, forward),
         x=Gaussian(data.x, feature_variance(data)),
         links=_links(data, one_of("links", links, get_args(Reading))),
-        sources=frozenset(get_args(Source)),
+        sources=frozenset(SOURCES),
         samples=samples,
         seed=seed_of(seed),
         task=one_of("task", task, get_args(Task)),
@@ -174,6 +181,7 @@ def ask(
         weights=None if weights is None else one_of("weights", weights, get_args(Weights)),
         progress=progress or silent,
         edges=data.num_edges,
+        given={name: source.given(data) for name, source in SOURCES.items()},
     )
     return question.only(*considered)
 

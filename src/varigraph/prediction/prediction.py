@@ -9,10 +9,9 @@ from typing import Literal
 from torch import Tensor
 
 from varigraph.moments import Gaussian
+from varigraph.prediction.sources.source import about_network, all_parts
 
 Task = Literal["classification", "regression"]
-#: Parts of the variance, in the order in which they are shown.
-PARTS = ("features", "links", "weights", "interactions")
 
 
 def with_approximate(method: str, rules: Sequence[str]) -> str:
@@ -63,13 +62,20 @@ class Prediction:
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]
         """Variance due to the weights alone (second term of equation 13)."""
-        return self.by_source["weights"]
+        return self._sum(epistemic=True)
 
     @property
     def aleatoric(self) -> Tensor:  # [nodes, classes]
         """The rest: noisy features, uncertain links and what they do together (first term)."""
-        parts = self.by_source
-        return parts["features"] + parts["links"] + parts["interactions"]
+        return self._sum(epistemic=False)
+
+    def _sum(self, *, epistemic: bool) -> Tensor:
+        first, *others = [
+            self.by_source[part]
+            for part in all_parts()
+            if part in self.by_source and (part in about_network()) == epistemic
+        ]
+        return sum(others, first)
 
     @property
     def total(self) -> Tensor:  # [nodes, classes]
@@ -78,7 +84,7 @@ class Prediction:
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.mean.shape))
-        shares = ", ".join(f"{part} {self.by_source[part].mean():.3g}" for part in PARTS)
+        shares = ", ".join(f"{part} {self.by_source[part].mean():.3g}" for part in self.by_source)
         return (
             f"Prediction({shape}, {self.task}, method={self.method!r}, samples={self.samples}, "
             f"mean variance: {shares})"

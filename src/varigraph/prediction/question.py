@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from reprlib import repr as shortened
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from varigraph.errors import OptionError
@@ -17,8 +16,8 @@ from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.prediction import Task
+from varigraph.prediction.sources.source import SOURCES, only
 
-Source = Literal["features", "links", "weights"]
 Weights = Literal["closed-form", "sampled"]
 #: Told the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
@@ -56,13 +55,14 @@ class Question:
         draws: number of draws of everything, whatever is considered, for methods that draw.
         progress: told how much of the work is done, and of how much.
         edges: number of links in the graph, each direction counted.
+        given: what the graph says about further sources, by their names.
     """
 
     model: nn.Module
     run: Callable[[Any], Any]
     x: Gaussian
     links: LinkProbabilities | None
-    sources: frozenset[Source]
+    sources: frozenset[str]
     samples: int
     seed: int
     task: Task
@@ -73,6 +73,7 @@ class Question:
     weights: Weights | None = None
     progress: Progress = silent
     edges: int = 0
+    given: Mapping[str, Any] = field(default_factory=dict)
     prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -94,7 +95,7 @@ class Question:
     @property
     def masked(self) -> bool:
         """Whether dropout is considered."""
-        return "weights" in self.sources and self.samples > 0
+        return self.samples > 0
 
     @property
     def linear_features(self) -> Affine:
@@ -105,22 +106,14 @@ class Question:
     def _noise(self) -> InputNoise:
         return InputNoise.of(self.x.var, self.room)
 
-    def only(self, *sources: Source) -> Question:
+    def only(self, *sources: str) -> Question:
         """The same question about fewer sources; the others are held at their means."""
-        kept = self.sources & set(sources)
-        x = self.x
-        if "features" not in kept:
-            x = Gaussian(x.mean, torch.zeros_like(x.mean[:1, :1]).expand_as(x.mean))
-        links = self.links
-        if links is not None and "links" not in kept:
-            links = links.held_at_mean()
-        samples = self.samples if "weights" in kept else 0
-        return replace(self, x=x, links=links, sources=frozenset(kept), samples=samples)
+        return only(self, self.sources & set(sources))
 
 
-def check_sources(sources: Sequence[Source] | None) -> frozenset[Source]:
+def check_sources(sources: Sequence[str] | None) -> frozenset[str]:
     """The sources to consider; all of them by default."""
-    known = get_args(Source)
+    known = tuple(SOURCES)
     if sources is None:
         return frozenset(known)
     listed = [] if isinstance(sources, str) or not isinstance(sources, Iterable) else list(sources)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
-from typing import Any, get_args
+from typing import Any
 
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from varigraph.data import check_graph
 from varigraph.data.graph_parts import called
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments.coins import Coins
 from varigraph.moments.links import Reading
 from varigraph.options import one_of, whole
-from varigraph.prediction.checks import check_model
-from varigraph.prediction.network_call import Forward, caller, check_call, running
+from varigraph.prediction.network_call import Forward, guarded
+from varigraph.prediction.predict import ask
 from varigraph.prediction.prediction import Task
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
+from varigraph.prediction.sources.source import SOURCES
 from varigraph.quantify.attribution import (
     Attribution,
     FeatureShare,
@@ -25,9 +27,8 @@ from varigraph.quantify.attribution import (
     NodeShare,
     Scale,
 )
-from varigraph.quantify.causes import Causes, feature_causes, link_causes, node_causes
-from varigraph.quantify.inputs import inputs_of
-from varigraph.quantify.slopes import evaluating, outputs, slopes
+from varigraph.quantify.causes import Causes, feature_causes, link_causes, node_causes, total_of
+from varigraph.quantify.slopes import differentiable, leaves_of, outputs, slopes
 
 #: What the number asked about can be, the default first.
 SCALES: dict[Task, tuple[Scale, ...]] = {
@@ -98,24 +99,22 @@ def attribute(
     """
     scale = _scale(task, of)
     top = whole("top", top, remedy="top=20")
-    one_of("links", links, get_args(Reading))
-    check_graph(data)
-    check_model(model, data)
-    check_call(model, data, forward)
-    run, place = caller(model, data, forward), _place(node, data)
-    with running(model, run, data.x), evaluating(model, data.x.device):
-        inputs = inputs_of(data, links)
-        with inputs.weighting(model):
-            rows = outputs(run, inputs.x, task)
+    question = ask(model, data, links=links, task=task, forward=forward, samples=0)
+    place = _place(node, data)
+    with guarded(model, question.run, data.x), differentiable(question) as network:
+        leaves = leaves_of(question)
+        rows = outputs(network, leaves)
         # In float64, or the probabilities of sure answers lose their slopes.
         row = rows[place].cpu().double()
         column = _column(output, row, scale)
         number = (row.softmax(-1) if scale == "probability" else row)[column]
-        slope = slopes(number, inputs.doubtful)
+        slope = slopes(number, {name: leaf.value for name, leaf in leaves.items()})
+    coins = None if question.links is None else question.links.coins
     return _attribution(
-        feature_causes(slope.get("features"), inputs.var),
-        link_causes(slope.get("links"), inputs.coins),
-        inputs.coins,
+        feature_causes(slope.get(FEATURES), question.x.var),
+        link_causes(slope.get(LINKS), coins),
+        {name: total_of(slope[name], leaf.variance) for name, leaf in leaves.items()},
+        coins,
         top,
         node=place,
         output=column,
@@ -126,15 +125,21 @@ def attribute(
 
 
 def _attribution(
-    features: Causes, links: Causes, coins: Coins | None, top: int, **about: Any
+    features: Causes,
+    links: Causes,
+    by_source: dict[str, float],
+    coins: Coins | None,
+    top: int,
+    **about: Any,
 ) -> Attribution:
     """The largest causes with their shares, and the rest; ``about`` is what they are causes of."""
     nodes = node_causes(features)
-    variance = features.total + links.total
+    by_source = {**by_source, FEATURES: features.total, LINKS: links.total}
+    variance = sum(by_source.values())
     return Attribution(
         **about,
         variance=variance,
-        by_source={"features": features.total, "links": links.total},
+        by_source={name: by_source[name] for name in SOURCES if name in by_source},
         features=tuple(
             FeatureShare(node, feature, part, part / variance)
             for (node, feature), part in features.largest(top)
@@ -146,9 +151,9 @@ def _attribution(
             if coins is not None
         ),
         rest={
-            "features": features.rest(top),
+            FEATURES: features.rest(top),
             "nodes": nodes.rest(top),
-            "links": links.rest(top),
+            LINKS: links.rest(top),
         },
     )
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
+
 Scale = Literal["probability", "logit", "value"]
 #: Rows of each table, and lines of advice, that are printed; the fields hold more.
 ROWS, ADVICE = 5, 5
@@ -118,7 +121,7 @@ class Attribution:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain numbers, lists and dicts, ready for JSON."""
         plain = ("node", "output", "of", "value", "variance")
-        lists = ("features", "nodes", "links")
+        lists = (FEATURES, "nodes", LINKS)
         return {
             **{name: getattr(self, name) for name in plain},
             "by_source": dict(self.by_source),
@@ -131,9 +134,9 @@ class Attribution:
         std = math.sqrt(self.variance)
         head = f"{what}: {self.value:.4g} ± {std:.2g} (variance {self.variance:.3g}, first order)"
         tables = (
-            self._table("features", self.features),
+            self._table(FEATURES, self.features),
             self._table("nodes, all features together", self.nodes),
-            self._table("links", self.links),
+            self._table(LINKS, self.links),
         )
         return "\n".join([head, *(line for table in tables for line in table), *self._advice()])
 
@@ -141,7 +144,7 @@ class Attribution:
         if not causes:
             return []
         rows = [_Row(cause.share, cause.variance, self.names.of(cause)) for cause in causes[:ROWS]]
-        total = self.by_source["links" if title == "links" else "features"]
+        total = self.by_source[LINKS if title == LINKS else FEATURES]
         left = total - math.fsum(row.variance for row in rows)
         if left > 1e-12 * total:  # what is left of a sum of rounded numbers is not a cause
             rows.append(_Row(left / self.variance, left, "all others"))

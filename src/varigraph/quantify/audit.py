@@ -16,10 +16,10 @@ from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
 from varigraph.options import SEEDS, one_of, seed_of, whole
 from varigraph.prediction.chosen_nodes import Nodes
-from varigraph.prediction.network_call import Forward, running
+from varigraph.prediction.network_call import Forward, guarded
 from varigraph.prediction.predict import MOST_SAMPLES, Method, ask, predict
 from varigraph.prediction.prediction import Task
-from varigraph.prediction.question import Question, Source
+from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.method import Sample, Watch, sample
 from varigraph.quantify.audited import Audit, Fidelity
 from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
@@ -32,7 +32,7 @@ def audit(
     method: Method = "auto",
     samples: int = 2000,
     links: Reading = "bernoulli",
-    sources: Sequence[Source] | None = None,
+    sources: Sequence[str] | None = None,
     masks: int | None = None,
     seed: int = 0,
     task: Task = "classification",
@@ -121,8 +121,8 @@ def audit(
 
 
 def _active(
-    model: nn.Module, data: Data, sources: Sequence[Source] | None, options: dict[str, Any]
-) -> tuple[Source, ...]:
+    model: nn.Module, data: Data, sources: Sequence[str] | None, options: dict[str, Any]
+) -> tuple[str, ...]:
     """The sources that the data and the model carry, of those to consider."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="nothing is uncertain")
@@ -136,7 +136,7 @@ def _active(
 
 
 def _drawn(question: Question, watch: Watch | None = None) -> Sample:
-    with running(question.model, question.run, question.x.mean):
+    with guarded(question.model, question.run, question.x.mean):
         return sample(question, watch)
 
 

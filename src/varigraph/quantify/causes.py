@@ -85,6 +85,11 @@ def link_causes(slope: Tensor | None, coins: Coins | None) -> Causes:  # [coins]
     return Causes(places, blame[places[:, 0]])
 
 
+def total_of(slope: Tensor, variance: Tensor) -> float:  # [*shape] each
+    r""":math:`\sum_i \sigma_i^2 (\partial y / \partial z_i)^2` of all that one source moves."""
+    return float(_blame(slope, variance).sum())
+
+
 def _none(width: int) -> Causes:
     return Causes(torch.zeros(0, width, dtype=torch.long), torch.zeros(0, dtype=torch.float64))
 

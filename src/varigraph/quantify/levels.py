@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics import accuracy, cross_entropy, per_class_nll
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import about_network, all_parts
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def score(
             them.
         labels: true classes.
     """
-    variances = {part: by_source[part].double() for part in PARTS}
+    variances = {part: by_source[part].double() for part in all_parts()}
     means = {part: float(var.mean()) for part, var in variances.items()}
     total = sum(variances.values(), torch.zeros(()))
     return Scores(
@@ -84,7 +84,7 @@ def score(
         cross_entropy=cross_entropy(mean, labels),
         per_class_nll=per_class_nll(mean, total, labels) if total.any() else None,
         total=float(total.mean()),
-        aleatoric=means["features"] + means["links"] + means["interactions"],
-        epistemic=means["weights"],
+        aleatoric=sum(mean for part, mean in means.items() if part not in about_network()),
+        epistemic=sum(means[part] for part in about_network()),
         by_source=means,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from varigraph.metrics import accuracy, brier, cross_entropy, ece
-from varigraph.prediction.prediction import PARTS
+from varigraph.prediction.sources.source import all_parts
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def rung(
         level: of the input's uncertainty, in per cent.
         input_var: the same as a variance.
     """
-    means = {part: float(by_source[part].double().mean()) for part in PARTS}
+    means = {part: float(by_source[part].double().mean()) for part in all_parts()}
     return Rung(
         level=level,
         input_var=input_var,

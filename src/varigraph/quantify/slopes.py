@@ -1,68 +1,77 @@
-"""How one number of a network's answer follows the features and the links."""
+"""How one number of a network's answer follows what is uncertain about its inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import GraphError, ModelError
 from varigraph.moments import Gaussian
-from varigraph.prediction.checks import check_last_softmax, check_output
-from varigraph.prediction.prediction import Task
-
-SOFTMAX = frozenset(
-    [F.softmax, torch.softmax, Tensor.softmax, F.log_softmax, torch.log_softmax, Tensor.log_softmax]
-)
-
-
-class _LastSoftmax(TorchFunctionMode):
-    """Notes what the last softmax of a network was applied to: its logits, whatever it returns."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.logits: Tensor | None = None
-        self.result: Tensor | None = None
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func in SOFTMAX:
-            self.logits, self.result = args[0] if args else kwargs["input"], result
-        return result
+from varigraph.moments.running import no_randomness
+from varigraph.prediction.checks import check_output
+from varigraph.prediction.question import Question
+from varigraph.prediction.sampled.network import Inputs, Network, opened_network
+from varigraph.prediction.sampled.passes import Pass
+from varigraph.prediction.sources.source import SOURCES, Leaf, considered
 
 
-def outputs(run: Callable[[Tensor], Any], x: Tensor, task: Task) -> Tensor:  # [nodes, features]
-    """What a network in evaluation mode says, before its last softmax if it has one.
+def leaves_of(question: Question) -> dict[str, Leaf]:
+    """What to differentiate by, source by source.
 
-    Args:
-        run: calls the network.
-        x: the features.
-        task: what the answer means, which it is checked against.
-
-    Returns:
-        ``[nodes, outputs]``, differentiable.
+    Raises:
+        GraphError: nothing is in doubt, so that there is nothing to divide.
     """
-    with _LastSoftmax() as last:
-        # A copy: the model may work in place on what it is given.
-        out = run(x.clone())
-    if not isinstance(out, Tensor) or out.shape[:1] != x.shape[:1] or out.dim() > 2:
+    doubtful = [source for source in considered(question) if source.uncertain(question)]
+    found = {source.name: source.leaf(question) for source in doubtful}
+    leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
+    if not leaves:
+        raise GraphError(
+            "nothing in the data is uncertain: there is no variance to divide",
+            "data.x_var = 0.1 (noise of the features) or data.edge_prob = ... (chances of the "
+            'links, below 1, read with links="bernoulli")',
+        )
+    return leaves
+
+
+@contextmanager
+def differentiable(question: Question) -> Iterator[Network]:
+    """The network of a question in evaluation mode, with gradients.
+
+    Raises:
+        ModelError: the model draws random numbers all the same.
+    """
+    with ExitStack() as stack:
+        network = stack.enter_context(opened_network(question, gradients=True))
+        stack.enter_context(
+            no_randomness(
+                question.x.mean.device,
+                "the model draws random numbers in evaluation mode, so its slopes are random too",
+                "F.dropout(x, rate, training=self.training), and no other randomness",
+            )
+        )
+        yield network
+
+
+def outputs(network: Network, leaves: dict[str, Leaf]) -> Tensor:  # -> [nodes, outputs]
+    """What a network says, before its last softmax if it has one; differentiable by the leaves."""
+    question = network.question
+    inputs, running = Inputs(question.x.mean.detach()), Pass({})
+    for name, leaf in leaves.items():
+        SOURCES[name].use_leaf(inputs, leaf, question)
+    out = network.answer(inputs, running)
+    nodes = len(question.x.mean)
+    if not isinstance(out, Tensor) or out.shape[:1] != (nodes,) or out.dim() > 2:
         raise ModelError(
-            f"the forward returned {_what(out)}, not one row per node for {len(x)} nodes",
+            f"the forward returned {_what(out)}, not one row per node for {nodes} nodes",
             "pick it: vg.attribute(..., forward=lambda model, x, data: model(x, ...)[0])",
         )
-    ends_in_softmax = out is last.result and last.logits is not None
-    if ends_in_softmax:
-        check_last_softmax(task)
-    check_output(Gaussian.certain(out.detach()), task)
-    logits = last.logits if ends_in_softmax and last.logits is not None else out
-    return logits[:, None] if logits.dim() == 1 else logits
+    logits = running.logits(out, question.task)
+    check_output(Gaussian.certain(out.detach()), question.task)
+    return logits
 
 
 def slopes(number: Tensor, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -93,58 +102,6 @@ def slopes(number: Tensor, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
                 "layers of torch_geometric, and keep detach() and torch.no_grad() out",
             )
     return dict(zip(inputs, found, strict=True))
-
-
-@contextmanager
-def evaluating(model: nn.Module, device: torch.device) -> Iterator[None]:
-    """Evaluation mode with gradients, the model and the random state as before afterwards.
-
-    Results that layers keep between calls (``cached=True``) may belong to another graph, and
-    would hide the features from the gradient: they are put aside.
-
-    Args:
-        model: any network.
-        device: where it runs.
-
-    Raises:
-        ModelError: the model draws random numbers all the same.
-    """
-    modes = [(module, module.training) for module in model.modules()]
-    kept = [
-        (module, name, value)
-        for module, _ in modes
-        for name, value in vars(module).items()
-        if name.startswith("_cached")
-    ]
-    try:
-        for module, _ in modes:
-            module.training = False
-        for module, name, _ in kept:
-            setattr(module, name, None)
-        with torch.inference_mode(False), torch.enable_grad(), _no_randomness(device):
-            yield
-    finally:
-        for module, training in modes:
-            module.training = training
-        for module, name, value in kept:
-            setattr(module, name, value)
-
-
-@contextmanager
-def _no_randomness(device: torch.device) -> Iterator[None]:
-    cuda = [device] if device.type == "cuda" else []
-
-    def state() -> list[Tensor]:
-        return [torch.get_rng_state(), *map(torch.cuda.get_rng_state, cuda)]
-
-    with torch.random.fork_rng(devices=cuda):
-        before = state()
-        yield
-        if not all(map(torch.equal, before, state())):
-            raise ModelError(
-                "the model draws random numbers in evaluation mode, so its slopes are random too",
-                "F.dropout(x, rate, training=self.training), and no other randomness",
-            )
 
 
 def _what(out: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from varigraph.moments import Gaussian, Propagation, StandIn, converted, propagating
+from varigraph.moments import Gaussian, Propagation, StandIn, propagating, running
 from varigraph.moments.pairs import Pairs
 from varigraph.moments.tape import Tape
 from varigraph.testing.oracles import Moments
@@ -95,7 +95,7 @@ def _apply(target: Target, x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
             out: Gaussian = _only(target(x, *_cast(args, x), **_cast(kwargs, x)))
             return out
         layer = deepcopy(target).to(x.mean.dtype)
-        with converted(layer, dropout_on=False):
+        with running(layer, by_rules=True):
             guise: StandIn = layer(StandIn(x), *_cast(args, x), **_cast(kwargs, x))
             return guise.value
 

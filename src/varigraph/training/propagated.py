@@ -12,9 +12,12 @@ from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine
 from varigraph.moments.pairs import row_blocks
 from varigraph.prediction.first_order.responses import sums_on_the_way, walk_back
-from varigraph.prediction.first_order.shares import NoiseRoot, from_features, from_masks
+from varigraph.prediction.first_order.share import from_noises
+from varigraph.prediction.first_order.shares import NoiseRoot, from_features
 from varigraph.prediction.linearised import Linearised, one_pass
 from varigraph.prediction.question import Question
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.training.batch import Batch
 
 #: Bytes that the responses of one step may take; what is kept for the way back comes on top.
@@ -63,7 +66,7 @@ class PropagatedLogits:
             run=lambda x: model(x, batch.edge_index),
             x=Gaussian(batch.x, batch.var),
             links=links,
-            sources=frozenset({"features", "weights"}),
+            sources=frozenset({FEATURES, WEIGHTS}),
             samples=1,
             seed=0,
             task="classification",
@@ -75,14 +78,14 @@ class PropagatedLogits:
         """Mean of all nodes; covariance of the first of ``rows``, as many as memory allows."""
         whole = one_pass(self.question)
         rows = _fitting(whole, rows)
-        drops = whole.tape.drops
-        wanted = {drop.value.number for drop in drops}
+        noises = whole.tape.noises
+        wanted = {noise.value.number for noise in noises}
         responses = walk_back(whole.tape, whole.output, rows, until=wanted)
         if isinstance(whole.output, Affine):
             covariance = whole.output.covariance[rows]
         else:
             covariance = from_features(responses, NoiseRoot.all_of(responses))
-        masks = from_masks(responses, drops, [drop.added for drop in drops])
+        masks = from_noises(responses, noises, [noise.added for noise in noises])
         return Moments(whole.output.mean, rows, covariance + masks)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,10 +14,10 @@ from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.coin_responses import CoinSum
-from varigraph.prediction.first_order.masks_alone import MasksAlone
 from varigraph.prediction.first_order.responses import Responses, walk_back
 from varigraph.prediction.first_order.row_costs import WIDEST, RowCosts
-from varigraph.prediction.first_order.shares import NoiseRoot, from_features, weighted_gram
+from varigraph.prediction.first_order.share import weighted_gram
+from varigraph.prediction.first_order.shares import NoiseRoot, from_features
 from varigraph.prediction.needs import Budget
 
 
@@ -51,12 +51,15 @@ class CarriedNoise:
         return total
 
 
-def carried_noise(tape: Tape, masks: MasksAlone, coin_sum: CoinSum, budget: Budget) -> CarriedNoise:
+def carried_noise(
+    tape: Tape, alone: Sequence[Mapping[int, Tensor]], coin_sum: CoinSum, budget: Budget
+) -> CarriedNoise:
     """The source at one sum.
 
     Args:
         tape: record of the pass.
-        masks: what the masks of dropout do alone.
+        alone: variance of messages due to sources of independent noise, each alone, by their
+            places on the tape.
         coin_sum: the sum.
         budget: what memory there is.
     """
@@ -64,16 +67,17 @@ def carried_noise(tape: Tape, masks: MasksAlone, coin_sum: CoinSum, budget: Budg
     assert coin is not None
     place = next(i for i, entry in enumerate(tape.entries) if entry.value is messages)
     none = torch.zeros_like(messages.mean[:1, :1]).expand_as(messages.mean)
-    by_masks = coin @ masks.messages.get(place, none)
+    found = [messages_of[place] for messages_of in alone if place in messages_of]
+    by_noises = coin @ (sum(found[1:], found[0]) if found else none)
     if isinstance(messages, Affine):
-        return CarriedNoise(_scaled_parts(coin, messages), by_masks)
+        return CarriedNoise(_scaled_parts(coin, messages), by_noises)
     if messages.mean.shape[1] > WIDEST:
         return CarriedNoise([], coin @ messages.var)
     if _silent(tape):
-        return CarriedNoise([], by_masks)
+        return CarriedNoise([], by_noises)
     full = _by_features(tape, messages, budget)
     spread = (coin @ full.flatten(1)).view_as(full)
-    return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], by_masks)
+    return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], by_noises)
 
 
 def _silent(tape: Tape) -> bool:
@@ -95,7 +99,9 @@ def _scaled_parts(coin: Sparse, messages: Affine) -> list[tuple[Tensor, Tensor]]
 def _by_features(tape: Tape, value: Gaussian, budget: Budget) -> Tensor:  # [nodes, n, n]
     """Covariance of a value at each node due to the noise of the features."""
     costs = RowCosts(tape, value, set())
-    cost = torch.maximum(costs.walking[0], costs.walking[1] + costs.from_noise(costs.largest_rank))
+    cost = torch.maximum(
+        costs.walking[0], costs.walking[1] + costs.from_features(costs.largest_rank)
+    )
     every = torch.arange(len(value), device=value.mean.device)
 
     def responses() -> Iterator[Responses]:

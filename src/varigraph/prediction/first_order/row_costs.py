@@ -13,7 +13,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.operators import Operator
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Drop, Entry, Tape
+from varigraph.moments.tape import Entry, Noise, Tape
 from varigraph.prediction.first_order.coin_responses import CoinSum
 from varigraph.prediction.first_order.responses import leaves, way_back
 
@@ -112,9 +112,9 @@ class RowCosts:
                 del held[entry.value.number]
         return worst, _sum(held.values())
 
-    def from_masks(self, drops: Sequence[Drop]) -> Tensor:  # [nodes]
-        """Bytes for the covariance that dropout causes."""
-        values = [drop.value for drop in drops]
+    def from_noises(self, noises: Sequence[Noise]) -> Tensor:  # [nodes]
+        """Bytes for the covariance that noise causes which is added on the way."""
+        values = [noise.value for noise in noises]
         return _largest(self._products(value, value.mean.shape[1]) for value in values)
 
     def from_coins(self, sums: Sequence[CoinSum]) -> Tensor:  # [nodes]
@@ -135,7 +135,7 @@ class RowCosts:
         numbers = 2 * classes * value.mean.shape[1] + classes**2 + gathered
         return self.pairs(value) * numbers * item
 
-    def from_noise(self, rank: int) -> Tensor:  # [nodes]
+    def from_features(self, rank: int) -> Tensor:  # [nodes]
         """Bytes for the response to the noise of the features, and for how that bends."""
         total = sum((self.cotangents(entry.value) for entry, _ in self.way), torch.zeros(()))
         for leaf in self.boundary:

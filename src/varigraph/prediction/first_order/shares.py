@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,7 +12,6 @@ from torch import Tensor
 from varigraph.moments.affine import Affine, InputNoise, Path
 from varigraph.moments.chunks import row_slices
 from varigraph.moments.pairs import Pairs
-from varigraph.moments.tape import Drop
 from varigraph.prediction.first_order.responses import Responses
 
 #: Nodes whose responses decide the rank of the noise's root.
@@ -216,19 +215,3 @@ def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor: 
 def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
     r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
     return to_features(responses, root).gram(root.noise.node)
-
-
-def from_masks(responses: Responses, drops: Sequence[Drop], added: Sequence[Tensor]) -> Tensor:
-    r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'` over all places where dropout acts."""
-    total = torch.zeros(())
-    for drop, variance in zip(drops, added, strict=True):
-        pairs = responses.of.get(drop.value.number)
-        if pairs is not None:
-            total = total + weighted_gram(pairs, variance)
-    return total
-
-
-def weighted_gram(pairs: Pairs, variance: Tensor) -> Tensor:  # [nodes, features]
-    r""":math:`\sum_v T_{uv}\,\mathrm{diag}(q_v)\,T_{uv}'`."""
-    scaled = pairs.values * variance[pairs.column].clamp_min(0)[:, None]
-    return pairs.sum_rows(scaled @ pairs.values.mT)

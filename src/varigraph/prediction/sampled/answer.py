@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.prediction import PARTS, Prediction, StandardErrors, Task
-from varigraph.prediction.question import Source
+from varigraph.prediction.prediction import Prediction, StandardErrors, Task
 from varigraph.prediction.sampled.figures import FEWEST_BATCHES, Estimate, Figures
 from varigraph.prediction.sampled.moments import SampledMoments
+from varigraph.prediction.sources.source import INTERACTIONS, all_parts
 
 #: Numbers in the sums of a block.
 AT_ONCE = 2**18
@@ -20,7 +20,7 @@ def answered(
     logits: SampledMoments,
     answers: SampledMoments,
     *,
-    sources: tuple[Source, ...],
+    sources: tuple[str, ...],
     runs: int,
     task: Task,
 ) -> Prediction:
@@ -34,14 +34,14 @@ def answered(
         task: what the output means.
     """
     of_logits = _written(logits, ("mean", "total"), ())
-    parts = (*sources, "interactions") if len(sources) > 1 else ()
+    parts = (*sources, INTERACTIONS) if len(sources) > 1 else ()
     values = ("mean", *parts) if len(sources) != 1 else ("mean", "total")
     errors = ("mean", "total", *parts) if answers.batches >= FEWEST_BATCHES else ()
     found = _written(answers, values, errors)
     mean = found["mean"]
     # One number, as often as it is needed: these take no memory.
     none, unknown = mean.new_zeros(()).expand_as(mean), mean.new_tensor(float("nan"))
-    by_source, error_by_source = dict.fromkeys(PARTS, none), dict.fromkeys(PARTS, none)
+    by_source, error_by_source = dict.fromkeys(all_parts(), none), dict.fromkeys(all_parts(), none)
     for part in parts or sources:
         name = part if parts else "total"
         by_source[part] = found[name]
@@ -81,5 +81,5 @@ def _estimates(figures: Figures) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {"mean": figures.mean, "total": figures.total}
     if figures.shares:
         found.update(figures.shares.items())
-        found["interactions"] = figures.interactions
+        found[INTERACTIONS] = figures.interactions
     return found

@@ -8,8 +8,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from varigraph.prediction.question import Source
-
 #: With fewer batches than this their spread means nothing: the standard error is NaN.
 FEWEST_BATCHES = 5
 
@@ -69,7 +67,7 @@ class Figures:
     shift: Tensor
     sums: list[Tensor]
     counts: Tensor
-    sources: tuple[Source, ...]
+    sources: tuple[str, ...]
     terms: int
 
     @cached_property
@@ -83,7 +81,7 @@ class Figures:
         return self._estimate(self._figures[0] + self._bias, self._by_batch(0))
 
     @cached_property
-    def shares(self) -> dict[Source, Estimate]:
+    def shares(self) -> dict[str, Estimate]:
         """The variance due to each source alone, where there are several."""
         return {
             source: self._estimate(self._figures[k] + self._bias, self._by_batch(k))

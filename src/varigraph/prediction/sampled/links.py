@@ -20,7 +20,6 @@ class DrawnLinks:
 
     def __init__(self, links: LinkProbabilities) -> None:
         self._links = self._shown = links
-        self.uncertain = links.reading == "bernoulli" and bool((links.coins.prob < 1).any())
         self.met = False
 
     def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]

@@ -13,8 +13,8 @@ from torch_geometric import EdgeIndex
 from torch_geometric.nn import MessagePassing
 
 from varigraph.moments.messages import LinkWeights, own_loops
+from varigraph.moments.running import unchanged
 from varigraph.moments.sparse import csr_tensor
-from varigraph.prediction.sampled.caches import unchanged
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 import torch
@@ -14,14 +13,13 @@ from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.heap import without_gaps
-from varigraph.prediction.injection import injected
 from varigraph.prediction.prediction import Prediction
-from varigraph.prediction.question import Question, Source
+from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.answer import answered
-from varigraph.prediction.sampled.design import Design, Draw
+from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.figures import FEWEST_BATCHES
 from varigraph.prediction.sampled.moments import SampledMoments
-from varigraph.prediction.sampled.network import opened
+from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.outputs import in_groups, outputs_of
 from varigraph.prediction.sampled.plan import Plan
 from varigraph.prediction.sampled.shortcuts import Explored, explored
@@ -65,7 +63,7 @@ class Sample:
 
     answer: SampledMoments
     logits: SampledMoments
-    sources: tuple[Source, ...]
+    sources: tuple[str, ...]
     runs: int
 
 
@@ -86,16 +84,13 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
             f'samples={question.draws} is too few for method="sampled", which draws everything',
             "samples=100, or any number from 2 on",
         )
-    with without_gaps(), opened(question) as network, ExitStack() as stack:
-        if question.dropout is not None and "weights" in question.sources:
-            stack.enter_context(injected(question.model, question.dropout, plain=True))
-        found = stack.enter_context(explored(network))
+    with without_gaps(), opened_network(question) as network, explored(network) as found:
         return _summed(found, watch)
 
 
 def _summed(found: Explored, watch: Watch | None) -> Sample:
     question = found.network.question
-    plain = found.network.once(Draw())
+    plain = found.network.once({})
     _check(plain, question)
     index, output = check_nodes(question.nodes, len(plain)), plain.numel()
     like = plain if index is None else plain[index]

@@ -9,7 +9,6 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from varigraph.prediction.question import Source
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.figures import FEWEST_BATCHES, Estimate, Figures
 
@@ -132,7 +131,7 @@ class SampledMoments:
         return self._whole.total
 
     @property
-    def shares(self) -> dict[Source, Estimate]:
+    def shares(self) -> dict[str, Estimate]:
         """The variance due to each source alone, where there are several."""
         return self._whole.shares
 

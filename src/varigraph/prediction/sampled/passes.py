@@ -30,15 +30,16 @@ MATMUL = frozenset({torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__m
 class Pass(TorchFunctionMode):
     """While this is open, torch functions that the network calls go through here.
 
+    ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
+
     Args:
-        masking: gives the mask for a place where dropout acts; None leaves values as they are.
         maps: matrices to use in the place of others, which are known by their ids.
     """
 
-    def __init__(self, masking: Masking | None, maps: Mapping[int, Tensor]) -> None:
+    def __init__(self, maps: Mapping[int, Tensor]) -> None:
         super().__init__()
         self.sites: list[Site] = []
-        self._masking, self._maps = masking, maps
+        self.masking, self._maps = cast(Masking | None, None), maps
         self._softmax: tuple[Tensor, Tensor | None] | None = None
 
     def __torch_function__(
@@ -64,9 +65,9 @@ class Pass(TorchFunctionMode):
         refuse_own_dropout(p)
         site = Site(x.shape, p)
         self.sites.append(site)
-        if self._masking is None:
+        if self.masking is None:
             return x
-        mask = self._masking(site, len(self.sites) - 1)
+        mask = self.masking(site, len(self.sites) - 1)
         return _masked(x, mask, in_place=inplace or in_place)
 
     def logits(self, out: Any, task: Task) -> Tensor:
@@ -135,10 +136,9 @@ class FirstPass(Pass):
     """
 
     def __init__(
-        self, masking: Masking | None, maps: Mapping[int, Tensor], own: Mapping[int, Tensor],
-        width: int, live: LiveTensors,
-    ) -> None:  # fmt: skip
-        super().__init__(masking, maps)
+        self, maps: Mapping[int, Tensor], own: Mapping[int, Tensor], width: int, live: LiveTensors
+    ) -> None:
+        super().__init__(maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[int, tuple[Tensor, bool]]()
         self.given, self.used = cast(Tensor | None, None), False
         self._own, self._width, self._live = own, width, live

@@ -8,8 +8,9 @@ from varigraph.prediction.memory import too_large
 from varigraph.prediction.question import BYTES_PER_LINK
 from varigraph.prediction.sampled.design import Design
 from varigraph.prediction.sampled.moments import batches_of
-from varigraph.prediction.sampled.network import MASKS_KEPT
+from varigraph.prediction.sampled.network import DRAWS_KEPT
 from varigraph.prediction.sampled.shortcuts import Explored
+from varigraph.prediction.sources.source import SOURCES
 
 #: Tensors of the largest size that a batched run holds at once, rather too many than too few.
 TENSORS_AT_ONCE = 8
@@ -62,7 +63,7 @@ class Plan:
             less, need = "; fewer samples= or nodes= need less", question.memory - left
             raise too_large(what, need, question.memory, otherwise=less)
         masks = sum(site.shape.numel() for site in found.sites)
-        kept = MASKS_KEPT * BYTES_PER_MASK * masks
+        kept = DRAWS_KEPT * BYTES_PER_MASK * masks
         keeps_masks = SPARE * kept <= left
         left -= kept if keeps_masks else 0
         groups = min(RUNS_TOGETHER, left // (size * output)) // design.group
@@ -78,7 +79,7 @@ def _least(found: Explored, design: Design, output: int, asked: int) -> int:
     several = len(design.sources) > 1
     sums = (2 + len(design.pairs)) + (2 + several)
     held = (sums * batches + 2) * asked + design.group * output
-    drawn = network.features.bytes if "features" in design.sources else 0
+    drawn = sum(SOURCES[name].bytes_of_draw(network) for name in design.sources)
     drawn += network.features.mean.nbytes if network.writes else 0
     links = BYTES_PER_LINK * question.edges if network.links is not None else 0
     most = max(found.peak + held + drawn + links, found.trial_peak)

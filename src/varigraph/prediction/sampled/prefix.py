@@ -14,6 +14,7 @@ from varigraph.prediction.injection import outer_layers
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.links import DrawnLinks
 from varigraph.prediction.sampled.passes import Pass
+from varigraph.prediction.sources.source import SOURCES
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,7 @@ class _Kept:
 
     layer: nn.Module
     coins: bool  # whether it depends on coins
-    draws: tuple[int | None, int | None]
+    draws: tuple[int | None, ...]
     result: Tensor
     version: int  # torch counts changes in place: a changed result is of no use
 
@@ -101,9 +102,11 @@ class Prefix:
             return False
         return kept.draws == self._draws(coins=kept.coins)
 
-    def _draws(self, *, coins: bool) -> tuple[int | None, int | None]:
-        draw = self._draw or Draw()
-        return draw.features, draw.links if coins else None
+    def _draws(self, *, coins: bool) -> tuple[int | None, ...]:
+        """The draws that a result depends on; one like no other is told by its own entry."""
+        draw = self._draw or {}
+        reaching = [name for name, source in SOURCES.items() if source.reaches(coins=coins)]
+        return tuple(draw.get(name) for name in ("", *reaching))
 
     def _dropped(self) -> bool:
         return self._running is None or bool(self._running.sites)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import ModelError, VarigraphError
+from varigraph.moments.running import generator_state
 from varigraph.prediction.masks import Site
-from varigraph.prediction.question import Source
 from varigraph.prediction.sampled.design import Draw
 from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.live import LiveTensors
@@ -20,6 +20,7 @@ from varigraph.prediction.sampled.narrowing import mapped_first
 from varigraph.prediction.sampled.network import Network
 from varigraph.prediction.sampled.passes import FirstPass
 from varigraph.prediction.sampled.prefix import Prefix
+from varigraph.prediction.sources.source import SOURCES, considered
 
 #: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.
 SHORT = 2**15
@@ -43,7 +44,7 @@ class Explored:
     """
 
     network: Network
-    sources: tuple[Source, ...]
+    sources: tuple[str, ...]
     sites: tuple[Site, ...]
     widest: int
     peak: int
@@ -64,7 +65,7 @@ def explored(network: Network) -> Iterator[Explored]:
         # What does not fit in memory message by message has only one way.
         most = question.room // PART_FOR_MESSAGES
         stack.enter_context(summed_messages(question.model, network.links, above=most))
-        trial = _Trial.of(network)
+        trial = Trial.of(network)
         sources = _sources(trial)
         network, running = trial.in_small_space()
         on_cpu = network.features.mean.device.type == "cpu"
@@ -87,7 +88,7 @@ def explored(network: Network) -> Iterator[Explored]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Trial:
+class Trial:
     """One run by the plain way, to compare others with.
 
     Args:
@@ -109,12 +110,13 @@ class _Trial:
     live: LiveTensors
 
     @classmethod
-    def of(cls, network: Network) -> _Trial:
+    def of(cls, network: Network) -> Trial:
         """Run once; far from the features, where short cuts for noise or coins are to be tried.
 
         A short cut that is right only near the features would be found out there.
         """
-        if network.uncertain_links or network.noisy:
+        question = network.question
+        if any(s.uncertain(question) for s in considered(question) if not s.masks):
             try:
                 return cls._at(network, moved=True)
             except VarigraphError:
@@ -124,29 +126,30 @@ class _Trial:
         return cls._at(network, moved=False)
 
     @classmethod
-    def _at(cls, network: Network, *, moved: bool) -> _Trial:
+    def _at(cls, network: Network, *, moved: bool) -> Trial:
         mean, live = network.question.x.mean, LiveTensors()
         x = _far(mean) if moved else mean.clone()
-        draw = Draw(
-            links=0 if network.uncertain_links else None,
-            weights=0 if "weights" in network.question.sources else None,
-        )
+        question = network.question
+        uncertain = [source for source in considered(question) if source.uncertain(question)]
+        draw = {source.name: 0 for source in uncertain if not source.moves_features}
+        noisy = any(source.moves_features for source in uncertain)
         seeded = replace(network, own_randomness=True, writes=False)
-        first = _first_pass(network, draw, live)
-        seeded.seed(draw)
-        before, version = _generators(x.device), x._version
+        first = _first_pass(network, live)
+        seeded.seed(0 if any(source.masks for source in uncertain) else None)
+        before, version = generator_state(x.device), x._version
         first.given = x
         logits = seeded.once(draw, x=x, running=first)
-        if moved and network.noisy and not first.used:
+        if moved and noisy and not first.used:
             _refuse_unmoved(seeded, draw, logits)
-        random = not torch.equal(before, _generators(x.device))
+        random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
         return cls(network, draw, moved, first, logits, random, live)
 
     def in_small_space(self) -> tuple[Network, FirstPass]:
         """The network on features in the small space, if it does not notice."""
         full, matrices = self.network.features, self.first.matrices
-        if not (self.moved and isinstance(full, FullFeatures)):
+        fits = all(SOURCES[name].in_small_space for name in self.network.question.sources)
+        if not (self.moved and isinstance(full, FullFeatures) and fits):
             return self.network, self.first
         if not worthwhile(matrices, full.mean.shape[-1]):
             return self.network, self.first
@@ -173,7 +176,7 @@ class _Trial:
 
     def same_by(self, network: Network) -> FirstPass | None:
         """What is seen on another way, if it leads to the same answer; else None."""
-        features, running = network.features, _first_pass(network, self.draw, self.live)
+        features, running = network.features, _first_pass(network, self.live)
         x = _far(self.network.question.x.mean) if self.moved else None
         if x is not None and isinstance(features, SmallFeatures):
             x = x @ features.basis
@@ -191,7 +194,6 @@ class _Trial:
 
 def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
     """Raises if other features would have given the very same answer: it does not use them."""
-    network.seed(draw)
     if torch.equal(network.once(draw, x=network.question.x.mean), logits):
         raise ModelError(
             "the features have noise, but the answer does not depend on the x that the model is "
@@ -201,33 +203,18 @@ def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
         )
 
 
-def _first_pass(network: Network, draw: Draw, live: LiveTensors) -> FirstPass:
+def _first_pass(network: Network, live: LiveTensors) -> FirstPass:
     model, maps = network.question.model, network.features.maps
     own = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return FirstPass(network.masking(draw), maps, own, network.question.x.mean.shape[-1], live)
+    return FirstPass(maps, own, network.question.x.mean.shape[-1], live)
 
 
-def _sources(trial: _Trial) -> tuple[Source, ...]:
-    network, masks = trial.network, trial.first.sites
-    question = network.question
-    if network.links is not None and not network.links.met:
-        raise ModelError(
-            "the graph has link probabilities, but no message-passing layer used them",
-            "pass messages with layers of torch_geometric, or leave data.edge_prob out",
-        )
-    drawn = "weights" in question.sources
-    if trial.random and not drawn:
-        raise ModelError(
-            "the model draws random numbers even in evaluation mode, but its weights are to be "
-            "taken as certain",
-            'leave that out at prediction time, or consider it: sources=(..., "weights")',
-        )
-    active: dict[Source, bool] = {
-        "features": network.noisy,
-        "links": network.uncertain_links,
-        "weights": drawn and (bool(masks) or trial.random),
-    }
-    return tuple(source for source, is_active in active.items() if is_active)
+def _sources(trial: Trial) -> tuple[str, ...]:
+    """The sources that there is something to draw of, as a first run tells."""
+    for source in SOURCES.values():
+        source.check(trial)
+    found = considered(trial.network.question)
+    return tuple(source.name for source in found if source.acts(trial))
 
 
 def _far(x: Tensor) -> Tensor:  # [nodes, features] -> [nodes, features]
@@ -236,9 +223,3 @@ def _far(x: Tensor) -> Tensor:  # [nodes, features] -> [nodes, features]
     node, feature = (2 * torch.rand(n, generator=generator) - 1 for n in x.shape)
     size = torch.linalg.vector_norm(x) / max(x.numel(), 1) ** 0.5
     return torch.addr(x, (3 * torch.where(size > 0, size, 1) * node.to(x)), feature.to(x))
-
-
-def _generators(device: torch.device) -> Tensor:
-    if device.type != "cuda":
-        return torch.get_rng_state()
-    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])

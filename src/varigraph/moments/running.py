@@ -1,0 +1,218 @@
+"""Running a user's model: on stand-ins by rules, or on plain tensors; untouched afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch_geometric.nn import MessagePassing
+
+from varigraph.errors import MissingRuleError, ModelError
+from varigraph.moments.propagation import current
+from varigraph.moments.registry import LAYERS, TRANSPARENT, Rule, overridden, rule_for_layer
+from varigraph.moments.standin import disguise, guised, reveal
+
+CPU = torch.device("cpu")
+
+
+@contextmanager
+def running(
+    model: nn.Module, *, by_rules: bool, dropout: bool = False, device: torch.device = CPU
+) -> Iterator[None]:
+    """While this is open, ``model`` can be run; it and torch's generators are as before afterwards.
+
+    Everything of the model runs as it is written, weights, classes and ``state_dict`` stay
+    untouched. What passes leave on modules, modes, caches, what users store there, is taken back.
+
+    Args:
+        model: any torch_geometric network.
+        by_rules: layers that have a rule are routed to it, so that the model maps Gaussians to
+            Gaussians; else it maps plain tensors, and layers cache what does not depend on them.
+        dropout: leave dropout on, as Monte-Carlo dropout wants it. Normalisation layers stay in
+            evaluation mode all the same: their statistics are not to move.
+        device: where it runs.
+
+    Raises:
+        MissingRuleError: a layer has no rule and is to have one. All of them are named at once.
+    """
+    if by_rules:
+        _refuse_uncovered(model)
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
+        stack.enter_context(_untouched(model))
+        for module in model.modules():
+            module.training = dropout and not is_normalisation(module)
+        if by_rules:
+            for module in model.modules():
+                rule = rule_for_layer(module)
+                if rule is not None:
+                    stack.enter_context(_routed(module, rule))
+        else:
+            stack.enter_context(_sound_caches(model))
+        yield
+
+
+@contextmanager
+def _untouched(model: nn.Module) -> Iterator[None]:
+    before = [(module, module.training, dict(vars(module))) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, training, state in before:
+            for name in vars(module).keys() - state.keys():
+                del vars(module)[name]
+            vars(module).update(state)
+            module.training = training
+
+
+@contextmanager
+def no_randomness(device: torch.device, problem: str, remedy: str) -> Iterator[None]:
+    """Refuse models that draw random numbers meanwhile where nobody can see it, e.g. drop links.
+
+    Args:
+        device: where the model runs.
+        problem: what is said then.
+        remedy: and what to do.
+    """
+    before = generator_state(device)
+    yield
+    if not torch.equal(before, generator_state(device)):
+        raise ModelError(problem, remedy)
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """The state of the generators that a model on a device draws from."""
+    if device.type != "cuda":
+        return torch.get_rng_state()
+    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])
+
+
+@contextmanager
+def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
+    """While this is open, ``layer(x)`` applies the rule."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        if not guised((args, kwargs)):  # called by another rule, not by the model's own code
+            return rule(layer, *args, **kwargs)
+        values = reveal((args, kwargs))
+        result = current().step(lambda: rule(layer, *values[0], **values[1]))
+        current().note(result, rule)
+        return disguise(result)
+
+    if "forward" in vars(layer):
+        raise ModelError(
+            f"{type(layer).__name__} carries a forward of its own, put there at run time",
+            "remove it (del layer.forward), or write a rule for a subclass of the layer",
+        )
+    object.__setattr__(layer, "forward", forward)
+    try:
+        yield
+    finally:
+        object.__delattr__(layer, "forward")
+
+
+def uncovered(model: nn.Module) -> dict[str, str]:
+    """Layers without a rule: where they are in the model, and why they have none."""
+    return {
+        name or "the model itself": reason
+        for name, module in model.named_modules()
+        if (reason := _why_uncovered(module)) is not None
+    }
+
+
+def _why_uncovered(module: nn.Module) -> str | None:
+    kind = type(module)
+    if rule_for_layer(module) is not None:
+        return _why_altered(module) if isinstance(module, MessagePassing) else None
+    parent = next((p for p in kind.__mro__ if p in LAYERS), None)
+    if parent is not None:
+        methods = ", ".join(f"{name}()" for name in overridden(kind, parent))
+        return f"{kind.__name__} overrides {methods}, so the rule of {parent.__name__} may not hold"
+    foreign = kind.__module__.startswith("torch.nn.") and kind not in TRANSPARENT
+    return f"{kind.__name__}" if foreign or isinstance(module, MessagePassing) else None
+
+
+def _why_altered(layer: MessagePassing) -> str | None:
+    hooks = [name for name, value in vars(layer).items() if "_forward_" in name and value]
+    # torch's own hooks run around a layer, whoever computes it; those of messages run inside.
+    inside = [name for name in hooks if name.startswith(("_propagate", "_message", "_aggregate"))]
+    if inside or layer._explain:
+        return f"{type(layer).__name__} has hooks or an explanation mask that change its messages"
+    return None
+
+
+def _refuse_uncovered(model: nn.Module) -> None:
+    missing = uncovered(model)
+    if missing:
+        width = max(map(len, missing))
+        lines = "".join(f"\n    {name:<{width}}  {reason}" for name, reason in missing.items())
+        raise MissingRuleError(
+            f"no moment rule for {len(missing)} layer(s) of {type(model).__name__}:{lines}",
+            "write a rule, @vg.implements(Layer, exactness=...) above a function that maps "
+            "Gaussians, and test it with varigraph.testing",
+        )
+
+
+def is_normalisation(module: nn.Module) -> bool:
+    """Whether a module normalises by statistics, which are not to move at prediction time."""
+    home = type(module).__module__
+    return isinstance(module, _NormBase) or home.startswith("torch_geometric.nn.norm.")
+
+
+@contextmanager
+def _sound_caches(model: nn.Module) -> Iterator[None]:
+    """While this is open, layers normalise their links once, and forget the rest.
+
+    A layer with ``cached=True`` that keeps neighbour sums of the features (``SGConv``) would answer
+    for those of an earlier run. One that keeps the normalised links (``GCNConv``) has no reason to
+    compute them again in every run, whatever ``cached`` says, as long as it is given the same
+    links. What stood in the caches before belongs to another graph, and comes back afterwards.
+
+    Args:
+        model: any network.
+    """
+    with ExitStack() as stack:
+        for layer in model.modules():
+            held = {name: value for name, value in vars(layer).items() if _is_cache(name)}
+            if "cached" not in vars(layer) or not held:
+                continue
+            stack.callback(vars(layer).update, {**held, "cached": vars(layer)["cached"]})
+            vars(layer).update({**dict.fromkeys(held), "cached": False})
+            if "_cached_edge_index" in held:
+                vars(layer)["cached"] = True
+                watch = layer.register_forward_pre_hook(_SameLinks(), with_kwargs=True)
+                stack.callback(watch.remove)
+        yield
+
+
+def unchanged(tensor: Tensor, before: tuple[Tensor, int] | None) -> bool:
+    """Whether a tensor holds the same numbers as one seen before, with its version then."""
+    if before is None or before[0]._version != before[1]:
+        return False
+    if tensor is before[0] or tensor.layout != torch.strided:
+        return tensor is before[0]
+    return torch.equal(tensor, before[0])
+
+
+def _is_cache(name: str) -> bool:
+    return name.startswith("_cached_")
+
+
+class _SameLinks:
+    """A hook that empties a layer's caches when anything but its features has changed."""
+
+    def __init__(self) -> None:
+        self._before: list[tuple[Tensor, int]] = []
+
+    def __call__(self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        others = (*args[1:], *(value for name, value in kwargs.items() if name != "x"))
+        links = [other for other in others if isinstance(other, Tensor)]
+        known = len(links) == len(self._before)
+        if not known or not all(map(unchanged, links, self._before)):
+            held = [name for name in vars(layer) if _is_cache(name)]
+            vars(layer).update(dict.fromkeys(held))
+            self._before = [(tensor, tensor._version) for tensor in links]

@@ -1,0 +1,1 @@
+"""Sources of uncertainty: a file each, registered once and named nowhere else."""

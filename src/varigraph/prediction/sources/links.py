@@ -1,0 +1,156 @@
+"""Links that may not be real (AU2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from varigraph.errors import ModelError
+from varigraph.moments.affine import Affine
+from varigraph.prediction.first_order.carried_noise import (
+    CarriedNoise,
+    carried_noise,
+    from_carried_noise,
+)
+from varigraph.prediction.first_order.coin_responses import (
+    CoinSum,
+    bytes_of_coins,
+    coin_sums,
+    from_coins,
+    returning_noise,
+    shift_of_mean,
+)
+from varigraph.prediction.first_order.responses import Responses
+from varigraph.prediction.first_order.share import Block, Share
+from varigraph.prediction.sources.source import INTERACTIONS, Drawn, Leaf, Source
+
+if TYPE_CHECKING:
+    from varigraph.prediction.first_order.method import FirstOrder
+    from varigraph.prediction.masks import Site
+    from varigraph.prediction.question import Question
+    from varigraph.prediction.sampled.network import Inputs, Network
+    from varigraph.prediction.sampled.shortcuts import Trial
+
+
+class Links(Source):
+    """``data.edge_prob``: a coin for every link, which takes its message away."""
+
+    name = "links"
+    places_noise = False  # coins tie together all places where a link occurs
+    in_small_space = True
+
+    def held(self, question: Question) -> Question:  # noqa: D102
+        links = question.links
+        return replace(question, links=None if links is None else links.held_at_mean())
+
+    def uncertain(self, question: Question) -> bool:  # noqa: D102
+        return question.links is not None and question.links.uncertain
+
+    def share(self, network: FirstOrder) -> CoinShare:  # noqa: D102
+        return CoinShare(self.name, network)
+
+    def check(self, trial: Trial) -> None:  # noqa: D102
+        links = trial.network.links
+        if links is not None and not links.met:
+            raise ModelError(
+                "the graph has link probabilities, but no message-passing layer used them",
+                "pass messages with layers of torch_geometric, or leave data.edge_prob out",
+            )
+
+    def draw(self, network: Network, sample: int, sites: Sequence[Site]) -> Drawn:  # noqa: D102
+        assert network.links is not None  # coins are drawn only where links have chances
+        draw = partial(network.links.draw, seed=network.question.seed)
+        return {"coins": network.known("coins", sample, draw)}
+
+    def use(self, inputs: Inputs, drawn: Drawn) -> None:  # noqa: D102
+        inputs.coins = drawn["coins"]
+
+    def reaches(self, *, coins: bool) -> bool:  # noqa: D102
+        return coins
+
+    def leaf(self, question: Question) -> Leaf | None:  # noqa: D102
+        if question.links is None:
+            return None
+        prob = question.links.coins.prob
+        return Leaf(
+            prob.to(question.x.mean.dtype).detach().clone().requires_grad_(),
+            prob.double() * (1 - prob.double()),
+        )
+
+    def use_leaf(self, inputs: Inputs, leaf: Leaf, question: Question) -> None:  # noqa: D102
+        assert question.links is not None
+        # Both directions take the same entry, so that its slope is that of the coin.
+        inputs.coins = leaf.value[question.links.coins.of_edge]
+
+
+class CoinShare(Share):
+    """The share of the coins, of walks back over their links, and of noise that they stop."""
+
+    @cached_property
+    def sums(self) -> list[CoinSum]:
+        """Sums over uncertain links."""
+        return coin_sums(self.network.whole.tape)
+
+    @cached_property
+    def carried(self) -> list[tuple[CoinSum, CarriedNoise]]:
+        """What noise each of them carries."""
+        tape, budget = self.network.whole.tape, self.network.budget
+        alone = [share.messages for share in self.network.shares]
+        return [(each, carried_noise(tape, alone, each, budget)) for each in self.sums]
+
+    @cached_property
+    def returns(self) -> list[tuple[CoinSum, Affine, Tensor]]:
+        """What noise comes back to a node over the link that it went out on."""
+        tape = self.network.whole.tape
+        return [(each, *back) for each in self.sums for back in returning_noise(tape, each)]
+
+    @property
+    def prob(self) -> Tensor:  # [coins]
+        """The chances of the coins."""
+        assert self.network.question.links is not None  # there are no sums otherwise
+        return self.network.question.links.coins.prob
+
+    @cached_property
+    def active(self) -> bool:  # noqa: D102
+        return bool(self.sums) and bool((self.prob * (1 - self.prob)).any())
+
+    @cached_property
+    def interacts(self) -> bool:  # noqa: D102
+        return any(noise.any for _, noise in self.carried)
+
+    @property
+    def wanted(self) -> set[int]:  # noqa: D102
+        return {each.entry.value.number for each in self.sums}
+
+    @cached_property
+    def returning(self) -> set[int]:  # noqa: D102
+        return {each.entry.value.number for each, _, _ in self.returns}
+
+    @property
+    def held(self) -> int:  # noqa: D102
+        return bytes_of_coins(self.network.whole.tape)
+
+    def cost(self, rank: int) -> Tensor:  # noqa: D102
+        return self.network.costs.from_coins(self.sums)
+
+    def change(self, responses: Responses) -> None:
+        """Walks over one link and back reach the features once more."""
+        for coin_sum, leaf, matrix in self.returns:
+            pairs = responses.of.get(coin_sum.entry.value.number)
+            if pairs is not None:
+                more = pairs.with_values(pairs.values @ matrix[pairs.column])
+                responses.boundary.append((leaf, more))
+
+    def add_to(self, block: Block) -> None:  # noqa: D102
+        if self.sums:
+            responses = block.responses
+            block.mean = block.mean + shift_of_mean(responses, self.sums)
+            block.shares[self.source] = from_coins(responses, self.sums, self.prob, len(block.rows))
+            block.add(INTERACTIONS, from_carried_noise(responses, self.carried))
+
+
+LINKS = Links.name
