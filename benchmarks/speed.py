@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from speed_page import page
 
-from varigraph.studies.speed.bench import bench, trained_subject
+from varigraph.studies.speed.bench import bench, trained_workload
 from varigraph.studies.speed.contenders import CSR, DIAGONAL, ONE_PASS, PLAIN, present
 from varigraph.studies.speed.results import Machine
-from varigraph.studies.speed.subject import MILLION, PRODUCTS, Saved, Synthetic
 from varigraph.studies.speed.trial import Terms, Trial, tried
+from varigraph.studies.speed.workload import MILLION, PRODUCTS, Saved, Synthetic
 
 LINKS = (10**4, 10**5, 10**6, 10**7)
 GROWING = (PLAIN, CSR, ONE_PASS, DIAGONAL)
@@ -153,8 +153,8 @@ def _differences(row: Record, here: Trial, there: Trial) -> Record:
 
 
 def _saved(data: str, chosen: argparse.Namespace, folder: Path) -> Saved:
-    subject = trained_subject(data, masks=chosen.masks, memory="4GiB", epochs=chosen.epochs)
-    return Saved.of(subject, folder / f"{data}.pt", device=chosen.device)
+    workload = trained_workload(data, masks=chosen.masks, memory="4GiB", epochs=chosen.epochs)
+    return Saved.of(workload, folder / f"{data}.pt", device=chosen.device)
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], list[Record]]] = {

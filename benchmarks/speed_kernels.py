@@ -14,8 +14,8 @@ from varigraph.kernels.philox import philox_dropped
 from varigraph.moments import Gaussian
 from varigraph.moments.activations import relu
 from varigraph.moments.neighbours import Neighbours, neighbours_of
-from varigraph.moments.softmax_moments import class_probabilities, normal_points
-from varigraph.studies.speed.subject import PRODUCTS, power_law_links
+from varigraph.moments.softmax import class_probabilities, normal_points
+from varigraph.studies.speed.workload import PRODUCTS, power_law_links
 
 Record = dict[str, Any]
 WIDTHS = (47, 100, 128, 256)

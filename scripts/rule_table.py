@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from varigraph.moments.arithmetic import MOVES
 from varigraph.moments.registry import FUNCTIONS, LAYERS, TRANSPARENT, Rule
-from varigraph.moments.shapes import MOVES
 from varigraph.testing import jacobian, largest_error, quadrature, sampling
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from varigraph.moments import Gaussian
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import add, mul
 from varigraph.moments.by_rows import ByRows, by_node
-from varigraph.moments.linear import linear
+from varigraph.moments.layers import linear
 from varigraph.moments.neighbours import neighbours_of
 
 NODES, STEP = 70, 32

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from varigraph.moments.kept import kept
+from varigraph.moments.sparse import kept
 
 
 class Made:

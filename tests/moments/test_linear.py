@@ -5,7 +5,7 @@ import torch
 from torch_geometric.nn import SAGEConv
 
 from varigraph.moments import Gaussian, running
-from varigraph.moments.linear import linear
+from varigraph.moments.layers import linear
 
 NODES = 9
 

@@ -16,8 +16,8 @@ from varigraph.moments import (
     LinkProbabilities,
     Propagation,
     StandIn,
-    running,
     propagating,
+    running,
 )
 from varigraph.moments.neighbours import neighbours_of
 

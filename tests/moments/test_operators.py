@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from varigraph.moments.operators import Columns, Dense, Operator, Scale, Sum
-from varigraph.moments.pairs import Pairs
+from varigraph.moments.cotangents import Pairs
 from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
 
 NODES, IN, OUT, OUTPUTS = 5, 3, 4, 2
 GENERATOR = torch.Generator().manual_seed(0)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from varigraph.errors import TooLargeError
-from varigraph.moments import overlaps as module
-from varigraph.moments.overlaps import overlaps
+from varigraph.moments import affine as module
+from varigraph.moments.affine import overlaps
 from varigraph.moments.sparse import Sparse
 
 NODES = 9

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from varigraph.errors import TooLargeError
-from varigraph.moments.chunks import blocks_within
-from varigraph.moments.pairs import Pairs, row_blocks
+from varigraph.moments.cotangents import Pairs, blocks_within, row_blocks
 from varigraph.moments.sparse import Sparse
 
 ROWS, OUTPUTS, FEATURES = 3, 2, 3

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch_geometric import nn as gnn
 
-from varigraph.moments import Gaussian, Propagation, StandIn, running, propagating
+from varigraph.moments import Gaussian, Propagation, StandIn, propagating, running
 from varigraph.moments.propagation import added
 
 

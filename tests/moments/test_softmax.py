@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments import Gaussian
-from varigraph.moments.softmax_moments import MEDIUM, SMALL, class_probabilities, normal_points
+from varigraph.moments.softmax import MEDIUM, SMALL, class_probabilities, normal_points
 
 
 def probabilities(mean, var, masks=1):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from varigraph.prediction.class_probabilities import class_probabilities
-from varigraph.prediction.logits import Bent, CorrelatedLogits
+from varigraph.prediction.logits import Bent, CorrelatedLogits, class_probabilities
 
 PARTS = ("features", "links", "weights", "interactions")
 

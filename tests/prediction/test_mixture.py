@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.mixture import Mixture
+from varigraph.prediction.diagonal import Mixture
 
 
 def test_pieces_add_up_to_the_whole():

@@ -15,12 +15,11 @@ from prediction import measured
 from prediction.networks import Functional, made, noisy_ring
 from varigraph.errors import TooLargeError
 from varigraph.moments import Gaussian
-from varigraph.moments.operators import Scale
-from varigraph.moments.tape import Bend, Drop, Tape
-from varigraph.prediction import needs
+from varigraph.moments.tape import Bend, Drop, Scale, Tape
+from varigraph.prediction import memory
+from varigraph.prediction.covariance import NodeBlocks
 from varigraph.prediction.first_order import method as first_order
 from varigraph.prediction.memory import as_bytes
-from varigraph.prediction.node_blocks import NodeBlocks
 from varigraph.prediction.predict import ask
 
 
@@ -86,14 +85,14 @@ def test_bytes_of_a_pass_are_those_of_its_numbers():
     tape.drops.append(Drop(z, torch.zeros(10, 4)))
     tape.bends.append(Bend(z, y, torch.zeros(10, 4)))
     # One for the features' variance, mean and variance of y, variance of z, and the rest.
-    assert needs.held_by(tape) == 4 * (1 + 80 + 40 + 40 + 4 + 40 + 40)
-    assert needs.of_answer(5, y) == 4 * 5 * 4 * 7
+    assert memory.held_by(tape) == 4 * (1 + 80 + 40 + 40 + 4 + 40 + 40)
+    assert memory.of_answer(5, y) == 4 * 5 * 4 * 7
 
 
 @pytest.mark.parametrize("build", [Functional, lambda: GCN(4, 8, 2, 3, dropout=0.2)])
 def test_blocks_share_what_there_is_room_for(build):
     question = ask(made(build), noisy_ring(), memory="64MiB")
-    budget = needs.Budget(question, question.room - 1000)
+    budget = memory.Budget(question, question.room - 1000)
     rows, cost = torch.arange(6), torch.tensor([400.0, 500.0, 100.0, 1000.0, 1.0, 1.0])
     blocks = [block.tolist() for block in budget.blocks(rows, cost)]
     assert blocks == [[0, 1, 2], [3], [4, 5]]

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from varigraph.prediction.side_by_side import side_by_side
+from varigraph.prediction.processor import side_by_side
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])

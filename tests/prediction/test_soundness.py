@@ -9,7 +9,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 import varigraph as vg
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments.sparse import without_notices
-from varigraph.prediction.first_order import shares
+from varigraph.prediction.first_order import noise_root
 
 CLOSED = ["first-order", "covariance", "diagonal"]
 METHODS = ["auto", *CLOSED, "sampled"]
@@ -130,7 +130,7 @@ def test_a_quiet_node_keeps_its_variance_beside_a_loud_one(monkeypatch):
         def forward(self, x, edge_index):
             return self.last(torch.relu(x))
 
-    monkeypatch.setattr(shares, "SAMPLE", 1)  # fewer than there are nodes: a short cut is taken
+    monkeypatch.setattr(noise_root, "SAMPLE", 1)  # fewer than there are nodes: a short cut is taken
     x = torch.tensor([[50.0, -50.0], [-50.0, 50.0]])
     graph = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long), x_var=1.0)
     pred = vg.predict(Gated(), graph, method="first-order", task="regression", samples=0)
@@ -140,7 +140,7 @@ def test_a_quiet_node_keeps_its_variance_beside_a_loud_one(monkeypatch):
 @pytest.mark.parametrize("method", ["first-order", "covariance", "diagonal", "sampled"])
 @pytest.mark.parametrize("act", ["relu", "tanh"])
 def test_an_output_in_other_units_has_its_variance_in_these_units(act, method, monkeypatch):
-    monkeypatch.setattr(shares, "SAMPLE", 3)
+    monkeypatch.setattr(noise_root, "SAMPLE", 3)
     graph, model = path().clone(), Wide(3, act).eval()
     graph.x, graph.x_var = graph.x.double(), torch.full((6, 1), 0.05).double()
     options = {"method": method, "task": "regression", "sources": ["features"]}
@@ -153,7 +153,7 @@ def test_an_output_in_other_units_has_its_variance_in_these_units(act, method, m
 
 def test_no_output_of_any_node_loses_more_than_a_little(monkeypatch):
     """A sample of one node decides the rank; all the others are served all the same."""
-    monkeypatch.setattr(shares, "SAMPLE", 1)
+    monkeypatch.setattr(noise_root, "SAMPLE", 1)
     generator = torch.Generator().manual_seed(1)
     graph = Data(
         x=torch.randn(40, 20, generator=generator, dtype=torch.float64),
@@ -163,7 +163,7 @@ def test_no_output_of_any_node_loses_more_than_a_little(monkeypatch):
     model = Wide(3, "tanh", features=20).eval()
     options = {"method": "first-order", "task": "regression", "samples": 0}
     found = vg.predict(model, graph, **options).total
-    monkeypatch.setattr(shares, "LEFT_OUT", 0.0)
+    monkeypatch.setattr(noise_root, "LEFT_OUT", 0.0)
     whole = vg.predict(model, graph, **options).total
     torch.testing.assert_close(found, whole, rtol=1e-2, atol=0)
 

@@ -12,8 +12,8 @@ from torch import nn
 import varigraph as vg
 from prediction.networks import Functional, made, noisy_ring, ring
 from varigraph.errors import GraphError, OptionError
-from varigraph.prediction.sampled.design import Design
-from varigraph.prediction.sampled.moments import SampledMoments
+from varigraph.prediction.sampled.draws import Design
+from varigraph.prediction.sampled.estimates import SampledMoments
 from varigraph.quantify.fidelity import Ratio
 
 

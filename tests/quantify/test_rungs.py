@@ -4,7 +4,7 @@ import torch
 from metrics.drawn import classified
 from varigraph import metrics
 from varigraph.prediction.sources.source import all_parts
-from varigraph.quantify.rungs import rung
+from varigraph.quantify.levels import rung
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -22,5 +22,7 @@ def test_it_has_the_scores_of_the_prediction(dtype):
 
 def test_a_part_below_zero_counts_as_it_is():
     mean, labels = classified()
-    by_source = dict.fromkeys(all_parts(), torch.ones_like(mean)) | {"interactions": -mean.new_ones(1)}
+    by_source = dict.fromkeys(all_parts(), torch.ones_like(mean)) | {
+        "interactions": -mean.new_ones(1)
+    }
     assert rung(mean, by_source, labels, level=0, input_var=0).total == 2

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction
-from varigraph.prediction.mixture import Mixture
+from varigraph.prediction.diagonal import Mixture
 from varigraph.prediction.sources.source import all_parts
 from varigraph.prediction.sources.weights import WEIGHTS
 

@@ -7,20 +7,15 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     activations,
     arithmetic,
     convolutions,
-    dropout,
-    linear,
+    layers,
     maximum,
-    normalisation,
-    reductions,
-    shapes,
     softmax,
 )
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
 from varigraph.moments.propagation import Propagation, propagating
 from varigraph.moments.registry import implements
-from varigraph.moments.running import running, uncovered
-from varigraph.moments.standin import StandIn
+from varigraph.moments.running import StandIn, running, uncovered
 
 __all__ = [
     "Gaussian",

@@ -1,18 +1,136 @@
-"""Activation functions: closed forms where they exist, numerical integration where not."""
+"""Activations and other functions of single numbers: moments in closed form or by quadrature."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varigraph.kernels import fused
-from varigraph.moments.elementwise import elementwise
+from varigraph.moments.by_rows import by_node
+from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.quadrature import integrated
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
+from varigraph.moments.tape import Bend, Scale
+
+POINTS = 48
+REACH = 9.0  # standard deviations: the rest is below double precision
+LEAST = 1e-5  # standard deviations, beside 1 or the mean
+
+
+def integrated(function: Callable[[Tensor], Tensor], x: Gaussian, *, kink: float = 0.0) -> Gaussian:
+    r"""Moments of :math:`y = f(x)` by Gauss–Legendre on both sides of a kink.
+
+    .. math::
+        E[y] = \int f(\mu + \sigma t)\,\varphi(t)\,dt \qquad
+        V[y] = \int (f(\mu + \sigma t) - E[y])^2\,\varphi(t)\,dt
+
+    Activations have their kinks and bends near 0. Splitting the range there, with the distance
+    from the split growing as a square, crowds the points where they are needed: the relative
+    error stays below 1e-6 for standard deviations from 0.01 to 100. All is taken around
+    :math:`f(\mu)`, in double precision: nothing cancels. Standard deviations too small for the
+    points to differ are widened to :data:`LEAST`, and what that gives is scaled down: it has the
+    right slope and bend even for an exact input.
+    """
+    mean, var = x.mean.double(), x.var.double()
+    wide = var.clamp_min(LEAST**2 * (1 + mean.detach().square()))
+    std, part = wide.sqrt(), var / wide
+    split = ((kink - mean) / std).clamp(-REACH, REACH)
+    middle = function(mean)
+    shift = _expectation(lambda v: function(v) - middle, mean, std, split)
+    spread = _expectation(lambda v: (function(v) - middle - shift).square(), mean, std, split)
+    return Gaussian((middle + part * shift).to(x.mean.dtype), (part * spread).to(x.var.dtype))
+
+
+def _expectation(
+    function: Callable[[Tensor], Tensor], mean: Tensor, std: Tensor, split: Tensor
+) -> Tensor:
+    total, mass = torch.zeros_like(mean), torch.zeros_like(mean)
+    for end in (-REACH, REACH):
+        length = end - split
+        for point, weight in zip(*_legendre(), strict=True):
+            t = split + length * point**2
+            density = 2 * point * weight * length.abs() * torch.exp(-t.square() / 2)
+            total, mass = total + density * function(mean + std * t), mass + density
+    return total / mass
+
+
+def _legendre() -> tuple[list[float], list[float]]:
+    points, weights = np.polynomial.legendre.leggauss(POINTS)
+    return ((points + 1) / 2).tolist(), (weights / 2).tolist()
+
+
+Activation = TypeVar("Activation", bound=Callable[..., Gaussian])
+Rule = Callable[[Gaussian], Gaussian]
+#: The value, and the derivatives of its mean by the mean and by the variance.
+Derivatives = tuple[Gaussian, Tensor, Tensor]
+#: Numbers that a rule may hold for each of its own, while it is differentiated.
+HELD = 64
+
+
+def elementwise(rule: Activation) -> Activation:
+    r"""A rule for a function of each number by itself, which records its averaged slope and bend.
+
+    .. math::
+        g = E[f'(x)] = \frac{\partial}{\partial \mu} E[f(x)] \qquad
+        c = E[f''(x)] = 2 \frac{\partial}{\partial \sigma^2} E[f(x)]
+
+    With them the rule serves every closed form; without, only ``"diagonal"``. Both come from the
+    mean that the rule returns, which must therefore be differentiable by torch.
+
+    Args:
+        rule: takes a :class:`Gaussian` and returns one, number by number.
+    """
+
+    @wraps(rule)
+    def taped(x: Gaussian, *args: Any, **kwargs: Any) -> Gaussian:
+        tape = current().tape
+        if tape is None:
+            return rule(x, *args, **kwargs)
+        out, slope, half = _differentiated(lambda x: rule(x, *args, **kwargs), x)
+        tape.bends.append(Bend(out, x, 2 * half))
+        return recorded(out, (x, Scale(slope)))
+
+    return by_node(cast(Activation, taped))
+
+
+def _differentiated(rule: Rule, x: Gaussian) -> Derivatives:
+    """What a rule returns and the derivatives of its mean, some rows at a time: it holds much."""
+    if torch.is_grad_enabled() or x.mean.dim() != 2:
+        return _at_once(rule, x)
+    mean, var = x.mean, x.var
+    wholes = [torch.empty_like(mean, memory_format=torch.contiguous_format) for _ in range(4)]
+    for some in row_slices(len(mean), HELD * mean.shape[1]):
+        out, slope, half = _at_once(rule, Gaussian(mean[some], var[some]))
+        for whole, part in zip(wholes, (out.mean, out.var, slope, half), strict=True):
+            whole[some] = part
+    return Gaussian(wholes[0], wholes[1]), wholes[2], wholes[3]
+
+
+def _at_once(rule: Rule, x: Gaussian) -> Derivatives:
+    learning = torch.is_grad_enabled()
+    with torch.enable_grad():
+        mean, var = (_started(value, learning) for value in (x.mean, x.var))
+        out = rule(Gaussian(mean, var))
+        slope, half = torch.autograd.grad(out.mean.sum(), (mean, var), create_graph=learning)
+    if not learning:
+        out = Gaussian(out.mean.detach(), out.var.detach())
+    return out, slope, half
+
+
+def _started(value: Tensor, learning: bool) -> Tensor:
+    """A value to differentiate by; in training it stays tied to the weights that made it."""
+    if learning and value.requires_grad:
+        return value.clone()
+    return value.detach().requires_grad_()
+
 
 INTEGRATED: Exactness = "exact"
 BY_INTEGRATION = "for a Gaussian input, by numerical integration"

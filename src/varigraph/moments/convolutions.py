@@ -16,15 +16,12 @@ from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
 from varigraph.moments.by_rows import ByRows, PerNode, by_node
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.kept import kept
-from varigraph.moments.linear import linear, shifted
+from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
-from varigraph.moments.neighbour_sum import NeighbourSum
-from varigraph.moments.neighbours import Neighbours, as_edge_index, neighbours_of
-from varigraph.moments.normalisation import normalize
+from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
-from varigraph.moments.sparse import without_notices
+from varigraph.moments.sparse import kept, without_notices
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 AGGREGATIONS = (

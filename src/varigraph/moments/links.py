@@ -1,8 +1,9 @@
-"""Links that exist with a known probability."""
+"""Links that exist with a known probability, and the coins that decide about them."""
 
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -11,7 +12,172 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 
 from varigraph.errors import GraphError, ModelError, OptionError
-from varigraph.moments.coins import Coins, coins_of
+
+
+@dataclass(frozen=True, eq=False)
+class Coins:
+    """Independent coins, each of which decides about one link.
+
+    Args:
+        prob: chance of each, ``[coins]``.
+        source: where its link starts, ``[coins]``; the lower number where it goes both ways.
+        target: where its link ends, ``[coins]``.
+        both_ways: whether it decides about both directions, ``[coins]``.
+        of_edge: which coin decides about each column of ``edge_index``, ``[edges]``.
+    """
+
+    prob: Tensor
+    source: Tensor
+    target: Tensor
+    both_ways: Tensor
+    of_edge: Tensor
+
+
+def coins_of(edge_index: Tensor, prob: Tensor, nodes: int) -> Coins:  # [2, edges], [edges]
+    r"""One coin for :math:`u \to v` and :math:`v \to u` where their chances agree, else one each.
+
+    A link that is listed more than once has one coin.
+
+    Args:
+        edge_index: links as the data lists them.
+        prob: chance of each; the same wherever a link is repeated (``check_graph`` sees to it).
+        nodes: number of nodes.
+
+    Example:
+        >>> links = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+        >>> coins_of(links, torch.tensor([0.5, 0.5, 0.7, 0.8]), nodes=3).of_edge
+        tensor([0, 0, 1, 2])
+    """
+    source, target = edge_index.as_subclass(Tensor)
+    low, high = torch.minimum(source, target), torch.maximum(source, target)
+    pairs, pair = torch.unique(low * nodes + high, return_inverse=True)
+    smallest, largest = (
+        prob.new_zeros(len(pairs)).scatter_reduce(0, pair, prob, reduce, include_self=False)
+        for reduce in ("amin", "amax")
+    )
+    backward = (source > target).long()
+    split = (smallest != largest)[pair]
+    keys, coin = torch.unique(2 * pair + split * backward, return_inverse=True)
+    first = _first(coin, len(keys))  # [coins]
+    directions = _first(2 * pair + backward, 2 * len(pairs)) < len(pair)
+    both = directions.view(-1, 2).all(1)[pair] & ~split
+    return Coins(
+        prob=prob[first],
+        source=torch.where(both, low, source)[first],
+        target=torch.where(both, high, target)[first],
+        both_ways=both[first],
+        of_edge=coin,
+    )
+
+
+def _first(group: Tensor, groups: int) -> Tensor:  # [edges] -> [groups]
+    """Number of the first edge of each group; the number of edges where there is none."""
+    edges = torch.arange(len(group), device=group.device)
+    return edges.new_full((groups,), len(group)).scatter_reduce(0, group, edges, "amin")
+
+
+@dataclass(frozen=True, eq=False)
+class CountedPairs:
+    """Pairs of nodes, and how many links join each.
+
+    Args:
+        target: node that receives, sorted, ``[pairs]``, in 32 bits.
+        source: node that sends, ``[pairs]``, in 32 bits.
+        copies: number of links, ``[pairs]``.
+    """
+
+    target: Tensor
+    source: Tensor
+    copies: Tensor
+
+    def per_target(self, nodes: int) -> Tensor:  # [nodes]
+        """Number of links that reach each node."""
+        return self.copies.new_zeros(nodes).index_add_(0, self.target, self.copies)
+
+
+def counted(target: Tensor, source: Tensor, nodes: int) -> CountedPairs:
+    """Pairs without anything else that belongs to them: sorted in place, in little memory.
+
+    Args:
+        target: node that receives, ``[links]``.
+        source: node that sends, ``[links]``.
+        nodes: number of nodes.
+    """
+    keys = _sorted(torch.add(source, target, alpha=nodes))
+    copies = torch.ones_like(keys, dtype=torch.int32)
+    if bool((keys[1:] == keys[:-1]).any()):
+        keys, copies = torch.unique_consecutive(keys, return_counts=True)
+    first = (keys // nodes).int()
+    return CountedPairs(first, keys.remainder_(nodes).int(), copies)
+
+
+def _sorted(keys: Tensor) -> Tensor:
+    if keys.device.type != "cpu":
+        return keys.sort().values
+    keys.numpy().sort()  # in place, and several times faster than torch's
+    return keys
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs of nodes, and which link is which of them.
+
+    Args:
+        target: node that receives, sorted, ``[pairs]``.
+        source: node that sends, ``[pairs]``.
+        order: links in the order of the pairs, ``[links]``.
+        pair: number of the pair of each link in that order, ``[links]``; None where no link is
+            listed twice.
+    """
+
+    target: Tensor
+    source: Tensor
+    order: Tensor
+    pair: Tensor | None
+
+    def added(self, of_link: Tensor) -> Tensor:  # [links] -> [pairs]
+        """The sum of what the links of a pair have."""
+        sorted_ = of_link[self.order]
+        if self.pair is None:
+            return sorted_
+        return sorted_.new_zeros(len(self.target)).index_add_(0, self.pair, sorted_)
+
+    def first(self, of_link: Tensor) -> Tensor:  # [links] -> [pairs]
+        """What one link of each pair has."""
+        sorted_ = of_link[self.order]
+        if self.pair is None:
+            return sorted_
+        return sorted_.new_zeros(len(self.target)).index_copy_(0, self.pair, sorted_)
+
+
+def merged(target: Tensor, source: Tensor, nodes: int) -> Pairs:
+    """One pair for all links between the same two nodes in the same direction.
+
+    Args:
+        target: node that receives, ``[links]``.
+        source: node that sends, ``[links]``.
+        nodes: number of nodes.
+    """
+    keys, order = (target.long() * nodes + source).sort()
+    other = torch.ones_like(keys, dtype=torch.bool)
+    torch.ne(keys[1:], keys[:-1], out=other[1:])
+    pair = None if bool(other.all()) else other.cumsum(0) - 1
+    distinct = keys if pair is None else keys[other]
+    return Pairs(distinct // nodes, distinct % nodes, order, pair)
+
+
+def each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Tensor:
+    """Weights that add up, over the copies of a link, to the weight of one."""
+    _, pair, copies = torch.unique(target * nodes + source, return_inverse=True, return_counts=True)
+    total = weight.new_zeros(len(copies)).index_add_(0, pair, weight)
+    if not torch.allclose(total[pair], weight * copies[pair]):
+        raise ModelError(
+            "a layer takes the largest message, and a link is listed twice with other weights",
+            "merge repeated links first: torch_geometric.utils.coalesce",
+        )
+    share: Tensor = weight / copies[pair]
+    return share
+
 
 Reading = Literal["bernoulli", "weight"]
 

@@ -1,4 +1,4 @@
-"""Sums over neighbours with weights that may be random."""
+"""The neighbours that a layer sums over: expected weights, their squares, and coins."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from varigraph.kernels import fused
 from varigraph.moments.affine import Affine
 from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.link_pairs import counted, each_once, merged
-from varigraph.moments.links import LinkProbabilities, plain
-from varigraph.moments.operators import Sum
-from varigraph.moments.propagation import recorded
-from varigraph.moments.sparse import Sparse
+from varigraph.moments.links import LinkProbabilities, counted, each_once, merged, plain
+from varigraph.moments.propagation import current, recorded
+from varigraph.moments.sparse import Sparse, by_mkl
+from varigraph.moments.tape import Sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +54,7 @@ class Neighbours:
             V[y_u] = \sum_v E[S_{uv}^2] \sigma_v^2 + Var[S_{uv}] \mu_v^2
 
         One coin moves all features of a message at once: sum AFTER the linear map that follows
-        (:class:`~varigraph.moments.neighbour_sum.NeighbourSum`), or their correlation is lost.
+        (:class:`~varigraph.moments.neighbours.NeighbourSum`), or their correlation is lost.
         """
         if isinstance(x, ByRows):
             messages = x.known
@@ -273,3 +272,48 @@ def as_edge_index(
         )
     (target, source), values = to_edge_index(edge_index)
     return torch.stack([source, target]), values
+
+
+class NeighbourSum(Gaussian):
+    """A neighbour sum that waits for the linear map behind it.
+
+    ``W (sum S x) = sum S (W x)``: mapping the messages first keeps the correlation between the
+    features that one coin moves, and is less work where the map narrows.
+    """
+
+    neighbours: Neighbours
+    x: Gaussian
+
+    def __init__(self, neighbours: Neighbours, x: Gaussian) -> None:
+        self.__dict__.update(neighbours=neighbours, x=x)
+
+    def sums_first(self, width: int) -> bool:
+        """Whether to sum before a map to so many features: less work where the map widens.
+
+        Only where all links are certain, and where nobody wants to know what responds to what.
+        """
+        narrower = self.x.shape[-1] < width
+        return narrower and self.neighbours.prob is None and current().tape is None
+
+    def goes_onto(self, own: Gaussian, width: int) -> bool:
+        """Whether the sum of so many mapped features may be written over the node's own value.
+
+        On a processor that is a pass over memory less, where no coins are tossed.
+        """
+        writable = type(own) is Gaussian and 0 not in (*own.mean.stride(), *own.var.stride())
+        allowed = current().overwrite and by_mkl(own.mean)
+        return writable and allowed and self.neighbours.prob is None and not self.sums_first(width)
+
+    @cached_property
+    def _moments(self) -> Gaussian:
+        return self.neighbours.sum(self.x)
+
+    @property
+    def mean(self) -> Tensor:
+        """Mean of the sum, without a map."""
+        return self._moments.mean
+
+    @property
+    def var(self) -> Tensor:
+        """Variance of the sum, without a map."""
+        return self._moments.var

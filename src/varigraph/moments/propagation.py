@@ -15,9 +15,8 @@ from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
-from varigraph.moments.operators import Operator, Scale
 from varigraph.moments.registry import Rule
-from varigraph.moments.tape import Noise, Tape
+from varigraph.moments.tape import Noise, Operator, Scale, Tape
 
 
 def refuse_dropout(x: Gaussian, rate: float) -> Gaussian:

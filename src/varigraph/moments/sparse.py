@@ -1,21 +1,51 @@
-"""A sparse matrix that multiplies node features, differentiable and batched over samples."""
+"""Sparse matrices, their product with its gradient, and what is made of links once."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from varigraph.kernels import fused
 
 if TYPE_CHECKING:
     from varigraph.kernels.neighbour_sums import Rows
+
+
+Made = TypeVar("Made")
+
+_KEPT: Any = WeakIdKeyDictionary()
+
+
+def kept(origin: Tensor, key: tuple[Hashable, ...], build: Callable[[], Made]) -> Made:
+    """What ``build`` returns, built once for every ``key`` as long as ``origin`` is the same.
+
+    It is forgotten with the tensor, and built anew when that was changed in place.
+
+    Args:
+        origin: the tensor that it is made from.
+        key: everything else that it depends on.
+        build: makes it, from the tensor's numbers: what it returns must not hold the tensor.
+    """
+    if origin.is_inference():  # such a tensor does not know how often it was changed
+        return build()
+    version, made = _KEPT.get(origin, (None, {}))
+    if version != origin._version:
+        made = {}
+        _KEPT[origin] = origin._version, made
+    if key not in made:
+        # What is built in inference mode could not be learned through later.
+        with torch.inference_mode(False):
+            made[key] = build()
+    found: Made = made[key]
+    return found
 
 
 @contextmanager

@@ -1,14 +1,238 @@
-"""A record of how each value of a pass responds to those before it, to first order."""
+"""How values respond to those before them: operators, and the record of a pass.
+
+A record says for each value which operators lead to it from which others. What methods ask of an
+operator is in its class, and nowhere else: a new one is a class and its test.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from varigraph.errors import MissingRuleError
+from varigraph.moments.affine import InputNoise
+from varigraph.moments.cotangents import AT_ONCE, Pairs, row_slices
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.operators import Operator
+from varigraph.moments.sparse import Sparse
+
+if TYPE_CHECKING:
+    from varigraph.moments.neighbours import Neighbours
+
+
+class Operator(ABC):
+    r"""A linear response :math:`y = A x` of a value to one before it.
+
+    Attributes:
+        ties: whether it makes numbers of a node move together that did not before.
+        matrix: of a sum over nodes; None where every node responds to itself alone.
+        neighbours: the random links of such a sum, where it goes over links.
+    """
+
+    ties: bool = False
+    matrix: Sparse | None = None
+    neighbours: Neighbours | None = None
+
+    @abstractmethod
+    def back(self, pairs: Pairs, width: int) -> Pairs:
+        r""":math:`T_x = T_y A`: cotangents of x, which has so many features, from those of y."""
+
+    @abstractmethod
+    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:
+        r""":math:`Cov(z, y) = Cov(z, x) A'`: covariances of outputs with y from those with x.
+
+        Args:
+            before: covariances with x.
+            pairs: where they are wanted; ``before`` holds all pairs that lead there.
+            width: number of features of y.
+
+        Returns:
+            ``[pairs, outputs, features]``.
+        """
+
+    @abstractmethod
+    def blocks(
+        self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
+    ) -> Tensor:  # [nodes, features] or [nodes, features, features]
+        r""":math:`\Sigma_y = A \Sigma_x A'` at each node, other nodes taken as independent.
+
+        Args:
+            block: covariances of x, or its variances as long as nothing ties its numbers together.
+            mean: of x, ``[nodes, features]``.
+            width: number of features of y.
+            out: where the result may be written; None where it needs a tensor of its own.
+        """
+
+    def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor | None:
+        """Tangents of y at given nodes, ``[nodes, features]``, from those of x at the same nodes.
+
+        None where they would go on to other nodes.
+        """
+        return None
+
+    def overwrites(self, nodes: int) -> bool:
+        """Whether blocks of y can take the place of those of x, which has so many nodes."""
+        return False
+
+    @property
+    def numbers(self) -> Iterator[Tensor]:
+        """Tensors that it holds beside the weights of the network and what is kept of links."""
+        return iter(())
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Operator):
+    """:math:`y_u = W x_u`, the same map at every node."""
+
+    weight: Tensor  # [out, in]
+    ties = True
+
+    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+        return pairs.with_values(pairs.values @ self.weight.to(pairs.values))
+
+    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+        return before.at(pairs).values @ self.weight.to(before.values).T
+
+    def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
+        return tangents @ self.weight.T
+
+    def blocks(  # noqa: D102
+        self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
+    ) -> Tensor:
+        weight = self.weight
+        found = block.new_empty(len(block), len(weight), len(weight))
+        slices = row_slices(len(block), len(weight) * weight.shape[1])
+        if block.dim() == 3:
+            for some in slices:
+                found[some] = weight @ block[some] @ weight.T
+            return found
+        try:
+            noise = InputNoise.of(block, 0)
+        except MissingRuleError:  # differs by node and by feature: no shortcut
+            for some in slices:
+                found[some] = (weight * block[some, None]) @ weight.T
+            return found
+        shared = (weight * noise.feature) @ weight.T
+        return torch.mul(noise.node[:, None, None], shared, out=found)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale(Operator):
+    r""":math:`y_u = s_u \circ x_u`: a slope, a norm, a factor."""
+
+    factor: Tensor  # broadcasts to [nodes, features]
+
+    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+        return pairs.with_values(pairs.values * self._at(pairs))
+
+    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+        return before.at(pairs).values * self._at(pairs)
+
+    def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
+        return tangents * (self.factor[nodes] if self._by_node else self.factor)
+
+    def blocks(  # noqa: D102
+        self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
+    ) -> Tensor:
+        factor = self.factor.expand_as(mean)
+        if block.dim() == 2:
+            return block * factor.square()
+        out = torch.empty_like(block) if out is None else out
+        for some in row_slices(len(block), block[0].numel()):
+            by = factor[some]
+            torch.mul(block[some], by[:, :, None], out=out[some]).mul_(by[:, None, :])
+        return out
+
+    def overwrites(self, nodes: int) -> bool:  # noqa: D102
+        return True
+
+    @property
+    def numbers(self) -> Iterator[Tensor]:  # noqa: D102
+        return iter((self.factor,))
+
+    @property
+    def _by_node(self) -> bool:
+        return self.factor.dim() == 2 and self.factor.shape[0] > 1
+
+    def _at(self, pairs: Pairs) -> Tensor:
+        factor = self.factor.to(pairs.values)
+        return factor[pairs.column][:, None] if self._by_node else factor
+
+
+@dataclass(frozen=True, eq=False)
+class Columns(Operator):
+    """:math:`x` stands in the columns of :math:`y` from ``first`` on."""
+
+    first: int
+
+    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+        return pairs.with_values(pairs.values[:, :, self.first : self.first + width])
+
+    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+        values = before.at(pairs).values
+        return F.pad(values, self._around(values.shape[-1], width))
+
+    def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
+        return F.pad(tangents, self._around(tangents.shape[1], width))
+
+    def blocks(  # noqa: D102
+        self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
+    ) -> Tensor:
+        around = self._around(block.shape[-1], width)
+        return F.pad(block, around if block.dim() == 2 else around * 2)
+
+    def _around(self, width: int, whole: int) -> tuple[int, int]:
+        """Columns before and after those of x."""
+        return self.first, whole - self.first - width
+
+
+@dataclass(frozen=True, eq=False)
+class Sum(Operator):
+    r""":math:`y_u = \sum_v S_{uv} x_v` over rows of another value; random where links are."""
+
+    matrix: Sparse  # expected weights
+    neighbours: Neighbours | None = None
+
+    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+        return pairs.through(self.matrix)
+
+    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+        return pairs.gathered(self.matrix, before).values
+
+    def blocks(self, block: Tensor, mean: Tensor, width: int, out: Tensor | None) -> Tensor:
+        r""":math:`\sum_v E[S_{uv}^2] \Sigma_v + Var[S_{uv}] \mu_v \mu_v'`."""
+        links, coin = self.neighbours, None
+        if links is None:
+            squares = self._squared
+        else:
+            squares, coin = links.square, links.coin
+        if block.dim() == 2:
+            total = squares @ block
+            return total if coin is None else total + coin @ mean.square()
+        out = block.new_empty(self.matrix.shape[0], *block.shape[1:]) if out is None else out
+        size, flat, into = block.shape[-1], block.flatten(1), out.flatten(1)
+        every = torch.arange(size**2, device=block.device)
+        # Some columns at a time: the product would make a copy of what it returns.
+        for some in every.split(max(32, AT_ONCE // len(block))):
+            columns = slice(int(some[0]), int(some[-1]) + 1)
+            part = squares @ flat[:, columns]
+            if coin is not None:
+                part += coin @ (mean[:, some // size] * mean[:, some % size])
+            into[:, columns] = part
+        return out
+
+    def overwrites(self, nodes: int) -> bool:  # noqa: D102
+        return self.matrix.shape[0] == nodes
+
+    @property
+    def _squared(self) -> Sparse:
+        matrix = self.matrix
+        return Sparse(matrix.rows, matrix.columns, matrix.values.square(), matrix.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -125,7 +125,7 @@ def check_nodes(nodes: Tensor | None, count: int) -> Tensor | None:  # [nodes] i
 
     Args:
         nodes: indices from 0 or a mask, see
-            :func:`~varigraph.prediction.chosen_nodes.chosen_nodes`.
+            :func:`~varigraph.prediction.question.chosen_nodes`.
         count: number of nodes that there are.
     """
     if nodes is None:

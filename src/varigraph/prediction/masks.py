@@ -14,7 +14,7 @@ from varigraph.errors import ModelError
 from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
 from varigraph.moments.by_rows import ALIGNED, ByRows
-from varigraph.prediction.injection import refuse_own_dropout
+from varigraph.prediction.network_call import refuse_own_dropout
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1

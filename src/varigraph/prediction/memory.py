@@ -1,12 +1,30 @@
-"""Amounts of memory."""
+"""Memory: what the work on a question needs, what fits and what is refused before it starts."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
 from reprlib import repr as shortened
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
 
 from varigraph.errors import OptionError, TooLargeError
+from varigraph.moments.affine import Affine
+from varigraph.moments.cotangents import blocks_within
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.sparse import Sparse
+from varigraph.moments.tape import Entry, Noise, Operator, Tape
+from varigraph.prediction.first_order.responses import leaves, way_back
+from varigraph.prediction.sources.source import all_parts
+
+if TYPE_CHECKING:
+    from varigraph.prediction.first_order.coins import CoinSum
+    from varigraph.prediction.question import Question
 
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -40,3 +58,248 @@ def too_large(what: str, need: float, memory: int, *, otherwise: str = "") -> To
         f"{what} {total:,} MiB, more than the memory of {memory / 2**20:,.0f} MiB",
         f'memory="{total}MiB" or more{otherwise}',
     )
+
+
+#: Bytes of the responses of a block of nodes: larger blocks are no faster.
+AT_ONCE = 2**26
+#: Tensors of a layer's size that are held on the way through it.
+AT_A_BEND, AT_A_STEP = 8, 4
+#: Bytes for what is computed some rows at a time: points of a softmax, tangents, gains.
+SMALL_WORK = 3 * 2**23
+
+
+def held_by(tape: Tape) -> int:
+    """Bytes of all numbers that a pass has left behind, the features themselves not counted."""
+    given = tape.entries[0].value.mean.untyped_storage().data_ptr()
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _all(tape)}
+    storages.pop(given, None)
+    return sum(storages.values())
+
+
+def _all(tape: Tape) -> Iterator[Tensor]:
+    for entry in tape.entries:
+        yield from _numbers(entry.value)
+        for _, operator in entry.parents:
+            yield from operator.numbers
+    yield from (noise.added for noise in tape.noises)
+    yield from (bend.curvature for bend in tape.bends)
+
+
+def _numbers(value: Gaussian) -> Iterator[Tensor]:
+    return (part for part in vars(value).values() if isinstance(part, Tensor))
+
+
+def of_activations(tape: Tape) -> int:
+    """Bytes for what a rule computes on the way, slopes and bends included."""
+    widest = max(entry.value.mean.nbytes for entry in tape.entries[1:])
+    return widest * (AT_A_BEND if tape.bends else AT_A_STEP)
+
+
+def of_answer(nodes: int, output: Gaussian) -> int:
+    """Bytes of the prediction for so many nodes: mean, its parts, logits."""
+    return (3 + len(all_parts())) * nodes * output.mean.shape[1] * output.mean.element_size()
+
+
+def of_sampled_masks(nodes: int, output: Gaussian, question: Question) -> int:
+    """Bytes of the outputs under all masks and of their covariance, where that is asked for."""
+    if question.weights != "sampled":
+        return 0
+    classes = output.mean.shape[1]
+    numbers = 4 * question.samples * len(output) + 2 * classes * nodes
+    return numbers * classes * output.mean.element_size()
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What there is room for beside what is held throughout.
+
+    Args:
+        question: what is asked, in how much memory.
+        held: bytes that are held throughout, what is made of the links not counted.
+    """
+
+    question: Question
+    held: float
+
+    def refuse_beyond(
+        self, need: float, what: str, *, enough: Callable[[], float] | None = None
+    ) -> None:
+        """Raises if something needs more than is left.
+
+        Args:
+            need: bytes beside those that are held throughout.
+            what: what needs them.
+            enough: how many would do for all that comes later, asked for where there are too few.
+        """
+        memory, room = self.question.memory, self.question.room
+        if self.held + need > room:
+            need = max(need, enough() if enough else 0)
+            total = self.held + need + memory - room
+            raise too_large(f"{what} need", total, memory, otherwise=', or method="sampled"')
+
+    def blocks(self, rows: Tensor, cost: Tensor) -> Iterator[Tensor]:  # [rows], [rows]
+        """Blocks of output nodes whose responses fit in what is left.
+
+        Raises:
+            TooLargeError: the responses of one node alone do not fit.
+        """
+        worst = int(cost.argmax())
+        self.refuse_beyond(float(cost[worst]), f"the walks that reach node {int(rows[worst])}")
+        return blocks_within(rows, cost, min(self.question.room - self.held, AT_ONCE))
+
+
+#: Bytes of a pair beside its cotangents: row, column, key.
+PAIR = 24
+#: Messages up to this width have the covariance of their noise computed.
+WIDEST = 32
+#: Bytes of a walk while walks are sorted by where they end.
+WALK = 96
+
+
+@dataclass(eq=False)
+class RowCosts:
+    """Bytes for each output node, as if every walk ended at a pair of its own.
+
+    Args:
+        tape: record of the pass.
+        output: the value to start from.
+        until: numbers of the values whose cotangents are kept.
+    """
+
+    tape: Tape
+    output: Gaussian
+    until: set[int]
+    _pairs: dict[int, Tensor] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def way(self) -> list[tuple[Entry, list[tuple[Gaussian, Operator]]]]:
+        """The values on the way back."""
+        return list(way_back(self.tape, self.output, until=self.until))
+
+    @cached_property
+    def boundary(self) -> list[Affine]:
+        """Where the way leaves what is linear in the features."""
+        steps = [(entry, parent) for entry, parents in self.way for parent, _ in parents]
+        first = [self.output] if isinstance(self.output, Affine) else []
+        found = first + [parent for entry, parent in steps if leaves(entry, parent)]
+        return [value for value in found if isinstance(value, Affine)]
+
+    @property
+    def largest_rank(self) -> int:
+        """Columns of the noise's root if none is left out."""
+        return sum(leaf.mean.shape[1] * len(leaf.terms) for leaf in self.boundary)
+
+    def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]
+        """Number of walks from each output node to a value, times what each node has ahead."""
+        start = ahead if ahead is not None else _ones(len(value))
+        counts: dict[int, Tensor] = {value.number: start}
+        for entry, parents in reversed(self.way):
+            ways = [
+                counts[parent.number]
+                if operator.matrix is None
+                else _one_sum(operator.matrix, counts[parent.number])
+                for parent, operator in parents
+                if parent.number in counts
+            ]
+            if ways:
+                counts[entry.value.number] = torch.stack(ways).sum(0)
+        return counts.get(self.output.number, torch.zeros(len(self.output), dtype=torch.float64))
+
+    def pairs(self, value: Gaussian) -> Tensor:  # [nodes]
+        """Largest number of pairs of each output node with a value."""
+        if value.number not in self._pairs:
+            self._pairs[value.number] = self.walks(value).clamp_max(len(value))
+        return self._pairs[value.number]
+
+    def steps(self, value: Gaussian, matrix: Sparse) -> Tensor:  # [nodes]
+        """Number of walks that go on from a value through a sum."""
+        ahead = _one_sum(matrix, _ones(matrix.shape[1]))
+        return self.walks(value, ahead).clamp_max(len(matrix.values))
+
+    def cotangents(self, value: Gaussian, width: int | None = None) -> Tensor:  # [nodes]
+        """Bytes of the cotangents of a value, or of so many numbers in its place."""
+        mean = self.output.mean
+        width = value.mean.shape[1] if width is None else width
+        return self.pairs(value) * (mean.shape[1] * width * mean.element_size() + PAIR)
+
+    @cached_property
+    def walking(self) -> tuple[Tensor, Tensor]:  # [nodes], [nodes]
+        """Bytes while a tape is walked back, at the worst moment and at the end."""
+        held: dict[object, Tensor] = {self.output.number: self.cotangents(self.output)}
+        worst = torch.zeros(len(self.output), dtype=torch.float64)
+        for entry, parents in self.way:
+            own = self.cotangents(entry.value)
+            for parent, operator in parents:
+                moved = self.cotangents(parent)
+                work = moved + own
+                if operator.matrix is not None:
+                    work = work + WALK * self.steps(entry.value, operator.matrix)
+                worst = torch.maximum(worst, _sum(held.values()) + moved + work)
+                held[parent.number] = moved
+                if leaves(entry, parent):
+                    held[len(held), "boundary"] = moved
+            held[entry.value.number, "pattern"] = PAIR * self.pairs(entry.value)
+            if entry.value.number not in self.until:
+                del held[entry.value.number]
+        return worst, _sum(held.values())
+
+    def from_noises(self, noises: Sequence[Noise]) -> Tensor:  # [nodes]
+        """Bytes for the covariance that noise causes which is added on the way."""
+        values = [noise.value for noise in noises]
+        return _largest(self._products(value, value.mean.shape[1]) for value in values)
+
+    def from_coins(self, sums: Sequence[CoinSum]) -> Tensor:  # [nodes]
+        """Bytes for the response to every coin, and for the noise that coins remove."""
+        classes, item = self.output.mean.shape[1], self.output.mean.element_size()
+        kept, work = [torch.zeros(())], [torch.zeros(())]
+        for coin_sum in sums:
+            width = coin_sum.messages.mean.shape[1]
+            walks = self.steps(coin_sum.entry.value, coin_sum.neighbours.expected)
+            kept.append(walks * (3 * classes * item + 2 * classes**2 * item + WALK))
+            work.append(walks * (classes + 2) * width * item)
+            work.append(self._products(coin_sum.entry.value, width * min(width, WIDEST)))
+        return _largest(work) + torch.stack(torch.broadcast_tensors(*kept)).sum(0)
+
+    def _products(self, value: Gaussian, gathered: int) -> Tensor:
+        """Bytes for the product of cotangents with themselves, numbers of each pair between."""
+        classes, item = self.output.mean.shape[1], self.output.mean.element_size()
+        numbers = 2 * classes * value.mean.shape[1] + classes**2 + gathered
+        return self.pairs(value) * numbers * item
+
+    def from_features(self, rank: int) -> Tensor:  # [nodes]
+        """Bytes for the response to the noise of the features, and for how that bends."""
+        total = sum((self.cotangents(entry.value) for entry, _ in self.way), torch.zeros(()))
+        for leaf in self.boundary:
+            total = total + (1 + len(leaf.terms)) * self.cotangents(leaf)
+            for path in leaf.terms:
+                total = total + self._spread(
+                    [leaf.noise.sums[number] for number in path], leaf, rank
+                )
+        return total
+
+    def _spread(self, chain: Sequence[Sparse], leaf: Affine, rank: int) -> Tensor:
+        mean, ahead = self.output.mean, _ones(len(leaf))
+        for matrix in reversed(chain):
+            ahead = _one_sum(matrix, ahead)
+        walks = self.walks(leaf, ahead)
+        each = mean.shape[1] * rank * mean.element_size() + PAIR
+        at_a_step = max((len(matrix.values) for matrix in chain), default=0)
+        return 3 * each * walks.clamp_max(len(leaf)) + WALK * walks.clamp_max(at_a_step)
+
+
+def _ones(count: int) -> Tensor:
+    return torch.ones(count, dtype=torch.float64)
+
+
+def _one_sum(matrix: Sparse, ahead: Tensor) -> Tensor:  # [columns] -> [rows]
+    """For each row the sum of what its entries have ahead."""
+    steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
+    return steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
+
+
+def _largest(parts: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.maximum, parts, torch.zeros((), dtype=torch.float64))
+
+
+def _sum(parts: Iterable[Tensor]) -> Tensor:
+    return torch.stack(list(parts)).sum(0)

@@ -1,11 +1,13 @@
-"""Passes of one model over one graph: what is the same for all masks is computed once."""
+"""Passes of one model over one graph by rules; what all masks share is computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,12 +15,11 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
-from varigraph.moments.softmax import Logits
-from varigraph.prediction.checks import check_last_softmax
+from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import too_large
-from varigraph.prediction.network_call import no_randomness_but_dropout
-from varigraph.prediction.prediction import Task
+from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
+from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
 from varigraph.prediction.question import Question
 from varigraph.prediction.sources.source import entering
 
@@ -174,20 +175,71 @@ class Passes:
         return out.known
 
 
-def answer_of(out: Any, task: Task) -> Gaussian:
-    """The value behind what a model returned; what stood before a last softmax, if it has one."""
-    if isinstance(out, StandIn):
-        if not isinstance(out.value, Logits):
-            return out.value
-        check_last_softmax(task)
-        return out.value.before
-    raise ModelError(
-        f"the forward returned {_what(out)}, not one value per node that depends on x",
-        "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
-    )
+Finished = TypeVar("Finished")
+
+NO_DROPOUT = (
+    "the network has no dropout, so its weights are taken as certain and the epistemic variance "
+    "is 0; give dropout=0.1 to inject some, or samples=0 to say that this is meant"
+)
 
 
-def _what(out: Any) -> str:
-    if isinstance(out, tuple):
-        return f"a tuple of {len(out)}"
-    return f"a {type(out).__name__}"
+@contextmanager
+def prepared_passes(question: Question) -> Iterator[Passes]:
+    """Passes of a model by rules, dropout on if masks are to be drawn, and injected if asked."""
+    with opened(question, by_rules=True), ExitStack() as stack:
+        passes = Passes(question)
+        if passes.tall:
+            stack.enter_context(without_gaps())
+        else:
+            keep_freed()
+        yield passes
+
+
+def over_masks(
+    passes: Passes,
+    plain: Gaussian,
+    question: Question,
+    finish: Callable[[Gaussian, slice], Finished],
+) -> Iterator[Finished]:
+    """What is made of the outputs ``[masks, nodes, classes]`` under one batch of masks each.
+
+    Args:
+        passes: which have been run without masks already.
+        plain: what that gave.
+        question: how many masks, under which seed, in how much memory.
+        finish: makes it, of the outputs and the numbers of their masks.
+    """
+    if question.samples == 0 or not passes.sites:
+        if question.samples > 0:
+            warnings.warn(NO_DROPOUT, stacklevel=7)
+        yield finish(Gaussian(plain.mean[None], plain.var[None]), slice(0, 1))
+        return
+    total, (workers, batch) = question.samples, passes.masks_at_once()
+    batches = [range(first, min(first + batch, total)) for first in range(0, total, batch)]
+
+    def work(samples: range) -> Finished:
+        return finish(passes.with_masks(samples), slice(samples.start, samples.stop))
+
+    results = side_by_side(work, batches, workers=workers)
+    for samples, result in zip(batches, results, strict=True):
+        yield result
+        question.progress(samples.stop, total)
+
+
+def covariance_over_masks(
+    question: Question, nodes: Tensor | None
+) -> Tensor:  # [nodes, outputs, outputs]
+    r""":math:`\frac{1}{T} \sum_t (m_t - \bar m)(m_t - \bar m)'` of the output's means.
+
+    Args:
+        question: about masks alone.
+        nodes: those to answer for; None for all.
+    """
+    with torch.no_grad(), prepared_passes(question) as passes:
+        plain = passes.without_masks()
+        rows = check_nodes(nodes, len(plain))
+        means = list(over_masks(passes, plain, question, lambda outputs, _: outputs.mean))
+    found = torch.cat(means) if rows is None else torch.cat(means)[:, rows]
+    centred = found - found[:1]  # around one of them first: a mean is rounded
+    centred -= centred.mean(0)
+    return torch.einsum("tni,tnj->nij", centred, centred) / len(found)

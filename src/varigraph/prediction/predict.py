@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
+import torch
 from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
-from varigraph.errors import OptionError
+from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, seed_of, whole
-from varigraph.prediction.auto import auto
 from varigraph.prediction.checks import check_answer, check_model
-from varigraph.prediction.chosen_nodes import Nodes, chosen_nodes
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
 from varigraph.prediction.network_call import Forward, caller, check_call, guarded
 from varigraph.prediction.prediction import Prediction, Task
-from varigraph.prediction.question import Progress, Question, Weights, check_sources, silent
+from varigraph.prediction.question import (
+    Nodes,
+    Progress,
+    Question,
+    Weights,
+    check_sources,
+    chosen_nodes,
+    silent,
+)
 from varigraph.prediction.sampled.method import sampled
 from varigraph.prediction.sources.features import Features
 from varigraph.prediction.sources.links import Links
@@ -30,13 +38,6 @@ from varigraph.prediction.sources.source import SOURCES, register
 from varigraph.prediction.sources.weights import Weights as WeightsSource
 
 Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
-METHODS: dict[str, Callable[[Question], Prediction]] = {
-    "auto": auto,
-    "first-order": first_order,
-    "covariance": covariance,
-    "diagonal": diagonal,
-    "sampled": sampled,
-}
 # All that can be uncertain, in the order in which it acts in a network.
 for _source in (Features(), Links(), WeightsSource()):
     register(_source)
@@ -211,3 +212,64 @@ def _check_masks(method: str, question: Question) -> None:
             "weights would be 0",
             "samples=100, any number from 2 on, or samples=0 to take the weights as certain",
         )
+
+
+#: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
+DRAWS = 100
+#: Draws that approximate rules are checked with, and the ratios of variances that pass.
+FEW_DRAWS, PASSES = 32, (0.8, 1.25)
+
+
+def auto(question: Question) -> Prediction:
+    """First-order where every layer has a rule and its walks fit in memory, else sampled.
+
+    Rules that are only approximate are held against a few draws first. ``prediction.method`` says
+    which method it was, and why.
+    """
+    try:
+        answer = first_order(question)
+    except (MissingRuleError, TooLargeError) as error:
+        if question.weights == "closed-form":
+            raise  # asked for by name, and sampling has none
+        return _drawn(question, error.problem.splitlines()[0].rstrip(":"))
+    if answer.approximate:
+        return _checked(answer, question)
+    return replace(answer, method=f"{answer.method}: every layer has a rule")
+
+
+def _drawn(question: Question, why: str) -> Prediction:
+    answer = sampled(replace(question, draws=question.draws or DRAWS))
+    return replace(answer, method=f"{answer.method}: {why}")
+
+
+def _checked(answer: Prediction, question: Question) -> Prediction:
+    """An answer by approximate rules, if a few draws agree with it; else draws."""
+    try:
+        few = sampled(replace(question, draws=FEW_DRAWS, progress=silent))
+    except TooLargeError as error:
+        why = f"not checked, because {error.problem.splitlines()[0]}"
+        return replace(answer, method=f"{answer.method}: {why}")
+    ratio = _ratio(few, answer)
+    said = f"{FEW_DRAWS} draws have {ratio:.3g} times its variance"
+    if PASSES[0] <= ratio <= PASSES[1] or question.weights == "closed-form":
+        return replace(answer, method=f"{answer.method}: {said}")
+    names = ", ".join(answer.approximate)
+    return _drawn(question, f"the rule of {names} is approximate, and off here: {said}")
+
+
+def _ratio(drawn: Prediction, closed: Prediction) -> float:
+    """Of the variances of the logits, summed or one by one: whichever is farther from 1."""
+    true, said = drawn.logits.var.double(), closed.logits.var.double()
+    tiny = torch.finfo(closed.logits.var.dtype).tiny
+    one_by_one = (true.clamp_min(tiny) / said.clamp_min(tiny)).mean()
+    together = true.sum().clamp_min(tiny) / said.sum().clamp_min(tiny)
+    return float(max(one_by_one, together, key=lambda ratio: abs(float(ratio.log()))))
+
+
+METHODS: dict[str, Callable[[Question], Prediction]] = {
+    "auto": auto,
+    "first-order": first_order,
+    "covariance": covariance,
+    "diagonal": diagonal,
+    "sampled": sampled,
+}

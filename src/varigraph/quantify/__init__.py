@@ -1,9 +1,7 @@
 """What is to blame for the variance of a prediction, and how far it can be believed."""
 
-from varigraph.quantify.attribute import attribute
-from varigraph.quantify.attribution import Attribution
-from varigraph.quantify.audit import audit
-from varigraph.quantify.audited import Audit
+from varigraph.quantify.attribute import Attribution, attribute
+from varigraph.quantify.audit import Audit, audit
 from varigraph.quantify.levels import Level, Published, Scores, score
 
 __all__ = [

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from varigraph.prediction.sampled.figures import Estimate
+from varigraph.prediction.sampled.estimates import Estimate
 
 #: Quantile of the standard normal that has 5 % above it.
 NINETY = 1.6448536269514722

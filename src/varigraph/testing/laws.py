@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating, running
-from varigraph.moments.pairs import Pairs
+from varigraph.moments.cotangents import Pairs
 from varigraph.moments.tape import Tape
 from varigraph.testing.oracles import Moments
 

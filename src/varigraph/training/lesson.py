@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.errors import ModelError
-from varigraph.moments.softmax_moments import normal_points
+from varigraph.moments.softmax import normal_points
 from varigraph.training.batch import Batch, NeighbourSampler
 from varigraph.training.propagated import PropagatedLogits
 from varigraph.user_code import place_of

@@ -10,10 +10,10 @@ from torch.nn.modules.batchnorm import _NormBase
 from varigraph.errors import ModelError, TooLargeError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine
-from varigraph.moments.pairs import row_blocks
+from varigraph.moments.cotangents import row_blocks
+from varigraph.prediction.first_order.noise_root import NoiseRoot, from_features
 from varigraph.prediction.first_order.responses import sums_on_the_way, walk_back
-from varigraph.prediction.first_order.share import from_noises
-from varigraph.prediction.first_order.shares import NoiseRoot, from_features
+from varigraph.prediction.first_order.shares import from_noises
 from varigraph.prediction.linearised import Linearised, one_pass
 from varigraph.prediction.question import Question
 from varigraph.prediction.sources.features import FEATURES

@@ -8,10 +8,9 @@ from torch.nn import functional as F
 
 from prediction.first_order.test_method import Two
 from prediction.networks import made, ring
-from varigraph.prediction.first_order import shares
-from varigraph.prediction.first_order.bends import from_bends
+from varigraph.prediction.first_order import noise_root
 from varigraph.prediction.first_order.method import _Network
-from varigraph.prediction.first_order.shares import to_features
+from varigraph.prediction.first_order.noise_root import from_bends, to_features
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.predict import ask
 
@@ -120,7 +119,7 @@ def assert_near(got, want, off):
 
 @pytest.fixture
 def full_rank(monkeypatch):
-    monkeypatch.setattr(shares, "LEFT_OUT", 0.0)
+    monkeypatch.setattr(noise_root, "LEFT_OUT", 0.0)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

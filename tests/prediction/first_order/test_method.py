@@ -14,7 +14,7 @@ from torch_geometric.utils import k_hop_subgraph
 import varigraph as vg
 from prediction.networks import made, noisy_ring, ring
 from varigraph.errors import MissingRuleError
-from varigraph.prediction import needs
+from varigraph.prediction import memory
 
 PARTS = ("features", "links", "weights", "interactions")
 
@@ -282,7 +282,7 @@ def test_the_answer_does_not_depend_on_the_blocks(monkeypatch):
     graph = uncertain(noisy_ring(), 0.8)
     model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3))
     whole = first_order(model, graph)
-    monkeypatch.setattr(needs, "AT_ONCE", 1)
+    monkeypatch.setattr(memory, "AT_ONCE", 1)
     pieces = first_order(model, graph)
     for part in PARTS:
         assert torch.allclose(whole.by_source[part], pieces.by_source[part], rtol=1e-6), part

@@ -5,11 +5,17 @@ import torch
 from scipy import stats
 
 from varigraph.moments import Gaussian, LinkProbabilities
-from varigraph.prediction.sampled.design import Design, Draw
-from varigraph.prediction.sampled.draws import coins, normals, torch_seed
-from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures
-from varigraph.prediction.sampled.links import DrawnLinks
-from varigraph.prediction.sampled.moments import SampledMoments
+from varigraph.prediction.sampled.draws import (
+    Design,
+    Draw,
+    FullFeatures,
+    SmallFeatures,
+    coins,
+    normals,
+    torch_seed,
+)
+from varigraph.prediction.sampled.estimates import SampledMoments
+from varigraph.prediction.sampled.neighbour_sums import DrawnLinks
 
 FAILURE_RATE = 1e-6
 PATH = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 1]])  # 0 -> 1 is listed twice

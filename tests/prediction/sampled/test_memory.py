@@ -11,8 +11,8 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import OptionError, TooLargeError
-from varigraph.prediction.heap import give_back
-from varigraph.prediction.sampled.live import LiveTensors
+from varigraph.prediction.processor import give_back
+from varigraph.prediction.sampled.passes import LiveTensors
 from varigraph.prediction.sampled.plan import Plan
 
 NODES, LINKS, FEATURES, CLASSES = 40_000, 200_000, 50, 10

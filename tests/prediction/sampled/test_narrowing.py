@@ -5,7 +5,7 @@ import torch
 from torch_geometric.nn import GCNConv, GraphConv, GraphSAGE, SAGEConv
 from torch_geometric.utils import to_torch_csr_tensor
 
-from varigraph.prediction.sampled.narrowing import mapped_first
+from varigraph.prediction.sampled.neighbour_sums import mapped_first
 
 LINKS = torch.tensor([[0, 1, 2, 3, 3, 4, 1, 0], [1, 0, 3, 2, 4, 3, 4, 0]])
 LAYERS = [

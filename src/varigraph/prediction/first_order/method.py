@@ -10,23 +10,22 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.prediction.answer import answer_by_blocks
 from varigraph.prediction.checks import check_nodes
+from varigraph.prediction.first_order.noise_root import NoiseRoot, sample_of
 from varigraph.prediction.first_order.responses import Responses, walk_back
-from varigraph.prediction.first_order.row_costs import RowCosts
-from varigraph.prediction.first_order.share import Block, NoiseAlone, NoiseShare, Share
-from varigraph.prediction.first_order.shares import NoiseRoot, sample_of
+from varigraph.prediction.first_order.shares import Block, NoiseAlone, NoiseShare, Share
 from varigraph.prediction.linearised import Linearised, linearised
 from varigraph.prediction.logits import CorrelatedLogits
-from varigraph.prediction.needs import (
+from varigraph.prediction.memory import (
     SMALL_WORK,
     Budget,
+    RowCosts,
     held_by,
     of_activations,
     of_answer,
     of_sampled_masks,
 )
-from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.prediction import Prediction, answer_by_blocks
 from varigraph.prediction.question import Question
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts, considered
 

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
+from varigraph.moments.cotangents import Pairs
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
-from varigraph.moments.operators import Operator
-from varigraph.moments.pairs import Pairs
 from varigraph.moments.sparse import Sparse
-from varigraph.moments.tape import Entry, Tape
+from varigraph.moments.tape import Entry, Operator, Tape
 
 
 @dataclass

@@ -1,217 +1,215 @@
-"""Covariances of the logits, source by source, to first order."""
+"""What a source causes in the outputs of a linearised network, block of nodes by block."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from varigraph.moments.affine import Affine, InputNoise, Path
-from varigraph.moments.chunks import row_slices
-from varigraph.moments.pairs import Pairs
-from varigraph.prediction.first_order.responses import Responses
+from varigraph.moments.cotangents import Pairs
+from varigraph.moments.tape import Noise
+from varigraph.prediction.first_order.responses import Responses, all_sums
+from varigraph.prediction.linearised import added_noise, one_pass
+from varigraph.prediction.memory import held_by
+from varigraph.prediction.sources.source import INTERACTIONS, Source, considered
 
-#: Nodes whose responses decide the rank of the noise's root.
-SAMPLE = 128
-#: Share of an output's variance that the low-rank root may leave out, on average over the sample.
-LEFT_OUT = 1e-3
-#: The same for every single output of every node: one that loses more gets the whole root.
-LEFT_OUT_ANYWHERE = 1e-2
+if TYPE_CHECKING:
+    from varigraph.prediction.first_order.method import FirstOrder
+    from varigraph.prediction.first_order.noise_root import NoiseRoot
+    from varigraph.prediction.logits import Bent
+    from varigraph.prediction.question import Question
+
+
+@dataclass(eq=False)
+class Block:
+    """Logits of some nodes, while their shares are computed.
+
+    Args:
+        rows: the nodes.
+        responses: of their outputs.
+        root: of the noise of the features; None where none is needed.
+        mean: of the logits, ``[rows, outputs]``.
+        shares: covariance due to each part, ``[rows, outputs, outputs]``.
+        poor: nodes that lose too much by the rank of the root.
+        bent: second order in the noise of a source, where there is any.
+    """
+
+    rows: Tensor
+    responses: Responses
+    root: NoiseRoot | None
+    mean: Tensor
+    shares: dict[str, Tensor]
+    poor: Tensor
+    bent: Bent | None = None
+
+    def add(self, part: str, covariance: Tensor) -> None:
+        """Add to a share."""
+        self.shares[part] = self.shares[part] + covariance
+
+
+class Share(ABC):
+    """The share of one source.
+
+    Args:
+        source: its name.
+        network: the network whose outputs are looked at.
+    """
+
+    def __init__(self, source: str, network: FirstOrder) -> None:
+        self.source, self.network = source, network
+
+    @property
+    @abstractmethod
+    def active(self) -> bool:
+        """Whether it causes variance."""
+
+    @property
+    def interacts(self) -> bool:
+        """Whether it causes variance that would not be there without other sources."""
+        return False
+
+    @property
+    @abstractmethod
+    def wanted(self) -> set[int]:
+        """Numbers of the values to which the response of the outputs is needed."""
+
+    @property
+    def returning(self) -> set[int]:
+        """Numbers of the values at which it changes the responses to others."""
+        return set()
+
+    @property
+    def held(self) -> int:
+        """Bytes that are held throughout."""
+        return 0
+
+    @property
+    def messages(self) -> Mapping[int, Tensor]:
+        """Variance that it alone gives to what is summed over links, by its place on the tape."""
+        return {}
+
+    def cost(self, rank: int) -> Tensor:  # [nodes]
+        """Bytes for each output node, with so many columns in the root of the features' noise."""
+        return torch.zeros(())
+
+    def change(self, responses: Responses) -> None:
+        """Add what it does to the responses of a block."""
+        return
+
+    @abstractmethod
+    def add_to(self, block: Block) -> None:
+        """Compute the share of a block."""
 
 
 @dataclass(frozen=True, eq=False)
-class NoiseRoot:
-    r"""A low-rank root of the features' noise as the first layers see it.
-
-    The maps :math:`M_j` of all values and paths stand on top of each other in
-    :math:`S = M\,\mathrm{diag}(\sqrt f)`, and :math:`R = S V` keeps the leading eigenvectors V of
-    :math:`S' B S`, where B is the mean gain :math:`T' T` from there to the outputs, each of which
-    is scaled to variance 1: an output in small units, or of a quiet node, counts as much as any.
+class NoiseAlone:
+    """Of a pass in which only one source is random, what the division over sources needs.
 
     Args:
-        leaves: the values at which the network stops being linear in the features.
-        gains: B of each value and path, ``[features, features]``, from a sample of the nodes.
-        whole: leave nothing out.
+        added: variance that it adds at each place.
+        messages: variance of each value that is summed over neighbours, by its place on the tape.
     """
 
-    leaves: tuple[Affine, ...]
-    gains: Mapping[tuple[int, Path], Tensor]
-    whole: bool = False
+    added: Sequence[Tensor]
+    messages: Mapping[int, Tensor]
 
     @classmethod
-    def of(cls, samples: Iterable[Responses], nodes: int) -> NoiseRoot:
-        """The root for a network on so many nodes, from the responses of some of them.
+    def of(cls, question: Question, source: Source) -> NoiseAlone | None:
+        """From a pass without a record, unless somebody asks for messages.
 
-        Small graphs need no short cut, and so the answer for some of their nodes is that for all.
+        None where the source is certain, or nothing else is uncertain.
         """
-        leaves: dict[int, Affine] = {}
-        gains: dict[tuple[int, Path], Tensor] = {}
-        for sample in samples:
-            leaves.update((leaf.number, leaf) for leaf, _ in sample.boundary)
-            for key, gain in _gains_of(sample).items():
-                gains[key] = gains[key] + gain if key in gains else gain
-        return cls(tuple(leaves.values()), gains, whole=nodes <= SAMPLE)
-
-    @classmethod
-    def all_of(cls, responses: Responses) -> NoiseRoot:
-        """A root that leaves nothing out and that the weights can be learned through."""
-        leaves = {leaf.number: leaf for leaf, _ in responses.boundary}
-        return cls(tuple(leaves.values()), {}, whole=True)
-
-    @cached_property
-    def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
-        """The rows of the root that belong to each value and path."""
-        return self._by_part(self._columns[0])
-
-    @cached_property
-    def rest(self) -> dict[tuple[int, Path], Tensor]:  # [features, features] each
-        """Roots of the covariance that the columns left out would have given each of them."""
-        left_out = self._by_part(self._columns[1])
-        return {key: _upright(left @ left.T) for key, left in left_out.items()}
-
-    def _by_part(self, columns: Tensor) -> dict[tuple[int, Path], Tensor]:
-        sizes = [len(term) for term in self._maps.values()]
-        pieces = columns.to(self.noise.feature.dtype).split(sizes)
-        return dict(zip(self._maps, pieces, strict=True))
-
-    @cached_property
-    def _columns(self) -> tuple[Tensor, Tensor]:
-        """Columns that are kept, and those that are not."""
-        maps = torch.cat(list(self._maps.values()))
-        scaled = maps.double() * self.noise.feature.double().sqrt()
-        gamma = scaled @ scaled.T
-        if not self.gains:
-            return _lower(gamma), gamma[:, :0]
-        root = _upright(gamma)
-        if self.whole:
-            return root, root[:, :0]
-        gain = torch.block_diag(*(self.gains[key] for key in self._maps))
-        seen, turn = torch.linalg.eigh(root.T @ gain @ root)
-        seen, turned = seen.flip(0).clamp_min(0), root @ turn.flip(1)
-        rank = int((seen.cumsum(0) < (1 - LEFT_OUT) * seen.sum()).sum()) + 1
-        return turned[:, :rank], turned[:, rank:]
-
-    @cached_property
-    def _maps(self) -> dict[tuple[int, Path], Tensor]:
-        return {
-            (leaf.number, path): term for leaf in self.leaves for path, term in leaf.maps.items()
-        }
-
-    @property
-    def noise(self) -> InputNoise:
-        """The noise of the features."""
-        return self.leaves[0].noise
-
-    @property
-    def leaves_nothing_out(self) -> bool:
-        """Whether all columns were kept."""
-        return self._columns[1].shape[1] == 0
-
-    @property
-    def rank(self) -> int:
-        """Number of columns that were kept."""
-        return self._columns[0].shape[1]
+        others = [each for each in considered(question) if each is not source]
+        if not source.uncertain(question) or not any(each.uncertain(question) for each in others):
+            return None
+        alone = question.only(source.name)
+        if question.links is None or not question.links.uncertain:
+            return cls([noise.added for noise in added_noise(alone)], {})
+        tape = one_pass(alone, exact=False).tape
+        place = {entry.value.number: number for number, entry in enumerate(tape.entries)}
+        messages = {place[value.number]: value.var for _, value, _ in all_sums(tape)}
+        return cls([noise.added for noise in tape.noises], messages)
 
 
-def sample_of(rows: Tensor) -> Tensor:  # [nodes] -> [fewer]
-    """Some of the nodes, evenly."""
-    return rows[:: max(1, len(rows) // SAMPLE)]
-
-
-def _gains_of(responses: Responses) -> dict[tuple[int, Path], Tensor]:
-    r""":math:`T' T` of every value and path, of outputs that are scaled to variance 1."""
-    seen = _variance_by_walk(responses, _roots(responses))
-    scale = torch.where(seen > 0, seen, torch.inf).rsqrt()  # [rows, outputs]
-    gains: dict[tuple[int, Path], Tensor] = {}
-    for leaf, pairs in responses.boundary:
-        for path in leaf.terms:
-            arriving = leaf.noise.overlap(path, path)[pairs.column].clamp_min(0).sqrt()
-            gain = _gain_of(pairs.values, scale[pairs.row] * arriving[:, None])
-            known = gains.get((leaf.number, path))
-            gains[leaf.number, path] = gain if known is None else known + gain
-    return gains
-
-
-def _gain_of(values: Tensor, scale: Tensor) -> Tensor:  # [pairs, outputs, features], [.., outputs]
-    """The sum over pairs and outputs; in double precision, some pairs at a time."""
-    features = values.shape[-1]
-    total = values.new_zeros(features, features, dtype=torch.float64)
-    for some in row_slices(len(values), values[0].numel() if len(values) else 1):
-        part = (values[some].double() * scale[some, :, None]).flatten(0, 1)
-        total += part.T @ part
-    return total
-
-
-def _roots(responses: Responses) -> dict[tuple[int, Path], Tensor]:
-    """Root of the features' noise in each value and path by itself, ``[features, features]``."""
-    leaves = {leaf.number: leaf for leaf, _ in responses.boundary}
-    return {
-        (key, path): _upright((term.double() * leaf.noise.feature) @ term.double().T)
-        for key, leaf in leaves.items()
-        for path, term in leaf.maps.items()
-    }
-
-
-def _variance_by_walk(
-    responses: Responses, roots: Mapping[tuple[int, Path], Tensor]
-) -> Tensor:  # [rows, outputs]
-    """Variance of the outputs from the noise of these roots, each walk taken by itself."""
-    total = torch.zeros(())
-    for leaf, pairs in responses.boundary:
-        for path in leaf.terms:
-            arriving = leaf.noise.overlap(path, path)[pairs.column, None]
-            each = (pairs.values @ roots[leaf.number, path].to(pairs.values)).square_().sum(-1)
-            total = total + pairs.sum_rows(arriving * each)
-    return total.clamp_min(0)
-
-
-def _upright(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
-    r"""R with :math:`R R' = \Gamma`, as exact for rows in small units as for any."""
-    size = gamma.diagonal().clamp_min(torch.finfo(gamma.dtype).tiny).sqrt()
-    energy, vectors = torch.linalg.eigh(gamma / size[:, None] / size)
-    root: Tensor = size[:, None] * vectors * energy.clamp_min(0).sqrt()
-    return root
-
-
-def _lower(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
-    r"""R with :math:`R R' = \Gamma`, which moves steadily with it: eigenvectors would not."""
-    ridge = LEFT_OUT**2 * gamma.diagonal() + torch.finfo(gamma.dtype).tiny
-    root: Tensor = torch.linalg.cholesky(gamma + torch.diag(ridge))
-    return root
-
-
-def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
-    """Responses of the outputs to the noise of the features, in the columns of its root."""
-    total: Pairs | None = None
-    for leaf, pairs in responses.boundary:
-        for path in leaf.terms:
-            narrow = pairs.with_values(pairs.values @ root.parts[leaf.number, path])
-            spread = leaf.noise.spread(narrow, path)
-            total = spread if total is None else total + spread
-    assert total is not None
-    return total
-
-
-def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor:  # -> [rows]
-    """Nodes of which the root leaves out more than a little, for any of their outputs.
+class NoiseShare(Share):
+    r"""The share of a source that adds independent noise: :math:`\sum_v T_{uv} V_v T_{uv}'`.
 
     Args:
-        responses: of a block of output nodes.
-        root: the root that was used.
-        found: variances that it gave, ``[rows, outputs]``.
+        source: its name.
+        network: the network whose outputs are looked at.
+        alone: what it does alone; None where nothing else is uncertain.
     """
-    if root.leaves_nothing_out:
-        return torch.zeros(len(found), dtype=torch.bool, device=found.device)
-    lost = _variance_by_walk(responses, root.rest)
-    # Walks that share their noise may add up or cancel: what is left out is set beside what was
-    # found both with and without that.
-    kept = _variance_by_walk(responses, root.parts)
-    return (lost > LEFT_OUT_ANYWHERE * torch.minimum(kept, found)).any(1)
+
+    def __init__(self, source: str, network: FirstOrder, alone: NoiseAlone | None) -> None:
+        super().__init__(source, network)
+        added = [noise.added for noise in self.noises]
+        self.alone = alone or NoiseAlone(added, {})
+
+    @cached_property
+    def noises(self) -> list[Noise]:
+        """Where it adds noise."""
+        return [noise for noise in self.network.whole.tape.noises if noise.source == self.source]
+
+    @cached_property
+    def active(self) -> bool:  # noqa: D102
+        return any(bool(added.any()) for added in self.alone.added)
+
+    @property
+    def wanted(self) -> set[int]:  # noqa: D102
+        return {noise.value.number for noise in self.noises}
+
+    @property
+    def held(self) -> int:  # noqa: D102
+        numbers = 2 * sum(added.nbytes for added in self.alone.added)
+        # Messages are from a pass with a record of its own.
+        return numbers + (held_by(self.network.whole.tape) if self.alone.messages else 0)
+
+    @property
+    def messages(self) -> Mapping[int, Tensor]:  # noqa: D102
+        return self.alone.messages
+
+    def cost(self, rank: int) -> Tensor:  # noqa: D102
+        return self.network.costs.from_noises(self.noises)
+
+    @cached_property
+    def _more(self) -> list[Tensor]:
+        """What it adds beside that, because of the other sources."""
+        pairs = zip(self.noises, self.alone.added, strict=True)
+        return [noise.added - alone for noise, alone in pairs]
+
+    def add_to(self, block: Block) -> None:  # noqa: D102
+        if self.noises:
+            responses = block.responses
+            block.add(self.source, from_noises(responses, self.noises, self.alone.added))
+            block.add(INTERACTIONS, from_noises(responses, self.noises, self._more))
 
 
-def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
-    r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
-    return to_features(responses, root).gram(root.noise.node)
+def from_noises(
+    responses: Responses, noises: Sequence[Noise], added: Sequence[Tensor]
+) -> Tensor:  # [rows, outputs, outputs]
+    r""":math:`\sum_v T_{uv} V_v T_{uv}'` over all places of noise of this covariance."""
+    total = torch.zeros(())
+    for noise, covariance in zip(noises, added, strict=True):
+        pairs = responses.of.get(noise.value.number)
+        if pairs is not None:
+            total = total + weighted_gram(pairs, covariance)
+    return total
+
+
+def weighted_gram(pairs: Pairs, covariance: Tensor) -> Tensor:  # -> [rows, outputs, outputs]
+    r""":math:`\sum_v T_{uv} V_v T_{uv}'`.
+
+    Args:
+        pairs: cotangents T.
+        covariance: V of each node, or its diagonal, ``[nodes, features]``.
+    """
+    if covariance.dim() == 2:
+        scaled = pairs.values * covariance[pairs.column].clamp_min(0)[:, None]
+    else:
+        scaled = pairs.values @ covariance[pairs.column]
+    return pairs.sum_rows(scaled @ pairs.values.mT)

@@ -1,15 +1,94 @@
-"""Draws of noise and coins that depend on the seed, the source and the sample, on nothing else."""
+"""Which draws go into which run, and how they are made: by seed, source and number alone."""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from varigraph.moments import Gaussian
+from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.masks import WEIGHTS
+
+#: The number of each source's draw in one run; what has none is held at its mean.
+Draw = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Design:
+    r"""Runs in groups that tell the sources apart.
+
+    One source: every run has a draw of its own. Several: groups of runs in which any two share the
+    draw of at most one source,
+
+    .. math::
+        \mathrm{Cov}(y, y') = V[E[y \mid s]]
+
+    for runs that share source s and nothing else. Each source pairs up the runs of a group in its
+    own way, as the rounds of a tournament do: a group of four has three rounds and so serves up to
+    three sources, one of six serves five. Every run serves the mean and the total as well: the
+    division over sources costs no run of its own.
+
+    Args:
+        sources: what is drawn, those that act first in the network first.
+        samples: number of runs asked for; rounded up to whole groups, of which there are two.
+    """
+
+    sources: tuple[str, ...]
+    samples: int
+
+    @property
+    def group(self) -> int:
+        """Runs in a group."""
+        count = len(self.sources)
+        return 1 if count < 2 else max(4, count + 1 + (count + 1) % 2)
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return max(2, -(-self.samples // self.group)) * self.group
+
+    @cached_property
+    def pairs(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """Runs of a group that share one source and nothing else."""
+        if self.group == 1:
+            return {}
+        return dict(zip(self.sources, rounds(self.group), strict=False))
+
+    def draw(self, run: int) -> Draw:
+        """The draws of a run."""
+        if self.group == 1:
+            return dict.fromkeys(self.sources, run)
+        group, member = divmod(run, self.group)
+        return {
+            source: group * len(pairs) + next(k for k, pair in enumerate(pairs) if member in pair)
+            for source, pairs in self.pairs.items()
+        }
+
+
+def rounds(players: int) -> list[tuple[tuple[int, int], ...]]:
+    """The rounds of a tournament: every two players meet once, and in each round everybody plays.
+
+    Example:
+        >>> rounds(4)
+        [((0, 1), (2, 3)), ((0, 2), (1, 3)), ((0, 3), (1, 2))]
+    """
+    last = players - 1
+    found = []
+    for number in reversed(range(last)):  # one stays in place, the others go around
+        met = [(number, last)]
+        for step in range(1, players // 2):
+            one, two = (number + step) % last, (number - step) % last
+            met.append((min(one, two), max(one, two)))
+        found.append(tuple(sorted(met)))
+    return found
+
 
 #: Each source has streams of its own; ``masks`` draws those of the weights.
 FEATURES, LINKS = 2, 3
@@ -82,3 +161,142 @@ def torch_seed(sample: int, *, seed: int) -> int:
 
 def _stream(source: int, sample: int, seed: int) -> np.random.Philox:
     return np.random.Philox(key=seed, counter=[0, 0, sample, source])
+
+
+#: How much narrower the small space must be to be worth the change of basis.
+NARROWER = 2
+#: Nodes whose variances are compared at a time.
+ROWS_AT_ONCE = 2**12
+
+
+class Features(Protocol):
+    """What takes the place of the features in a run."""
+
+    @property
+    def mean(self) -> Tensor:
+        """Features without noise."""
+
+    @property
+    def maps(self) -> Mapping[int, Tensor]:
+        """Matrices to use in the place of the network's own, by the ids of those."""
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
+
+    def draw(self, sample: int, *, seed: int) -> Tensor:
+        """Features with a draw of noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class FullFeatures:
+    r"""All features: :math:`x + \sigma \circ z`, ``[nodes, features]``."""
+
+    x: Gaussian
+    maps: Mapping[int, Tensor] = field(default_factory=dict)
+
+    @property
+    def mean(self) -> Tensor:
+        """Features without noise."""
+        return self.x.mean
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
+        return self.mean.nbytes + self._std.nbytes
+
+    def draw(self, sample: int, *, seed: int) -> Tensor:
+        """Features with a draw of noise."""
+        noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
+        return torch.addcmul(self.mean, noise, self._std, out=noise)
+
+    @cached_property
+    def _std(self) -> Tensor:  # [nodes or 1, features or 1]
+        return unexpanded(self.x.var).sqrt()
+
+
+@dataclass(frozen=True, eq=False)
+class SmallFeatures:
+    r"""Features in an orthonormal basis Q of what the first matrices W can see.
+
+    .. math::
+        W x = (W Q) (Q' x) \qquad
+        Q' x \sim N\left(Q' \mu,\ \sigma_u^2\, Q' \mathrm{diag}(\sigma_f^2) Q\right)
+
+    The same distribution of everything behind W, from as many normal numbers as Q has columns.
+
+    Args:
+        full: the features themselves.
+        basis: Q, ``[features, directions]``.
+        maps: W Q for each W, by the id of W.
+        mean: :math:`Q' \mu`, ``[nodes, directions]``.
+    """
+
+    full: FullFeatures
+    basis: Tensor
+    maps: Mapping[int, Tensor]
+    mean: Tensor
+    _noise: tuple[Tensor, Tensor] | None
+
+    @classmethod
+    def of(cls, full: FullFeatures, matrices: Mapping[int, tuple[Tensor, bool]]) -> SmallFeatures:
+        """The small space of these matrices, each ``[out, features]`` or transposed.
+
+        Args:
+            full: the features.
+            matrices: by their ids; the flag is True for ``[out, features]``.
+        """
+        as_rows = [w if rows else w.T for w, rows in matrices.values()]
+        basis = torch.linalg.qr(torch.cat(as_rows).double().T)[0]
+        maps = {
+            key: (w.double() @ basis if rows else basis.T @ w.double()).to(w)
+            for key, (w, rows) in matrices.items()
+        }
+        narrow = basis.to(full.mean)
+        return cls(full, narrow, maps, full.mean @ narrow, _small_noise(full.x.var, basis))
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a draw, and of what is held to make it."""
+        return 2 * self.mean.nbytes + (self.full.bytes if self._noise is None else 0)
+
+    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [nodes, directions]
+        """Features with a draw of noise."""
+        if self._noise is None:  # differs by node and by feature: no root serves all nodes
+            return self.full.draw(sample, seed=seed) @ self.basis
+        std, root = self._noise
+        noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
+        noise = noise if root.dim() == 0 else noise @ root
+        return torch.addcmul(self.mean, noise, std, out=noise)
+
+
+def worthwhile(matrices: Mapping[int, tuple[Tensor, bool]], width: int) -> bool:
+    """Whether the matrices together look at far fewer directions than there are features."""
+    seen = sum(w.numel() // width for w, _ in matrices.values())
+    return 0 < NARROWER * seen <= width
+
+
+def _small_noise(var: Tensor, basis: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Standard deviation by node, and a root of the covariance; a plain 1 stands for no root."""
+    parts = _by_node_and_feature(var)
+    if parts is None:
+        return None
+    node, feature = parts
+    if bool((feature == feature[0]).all()):
+        return (node * feature[0]).sqrt(), node.new_ones(())
+    values, vectors = torch.linalg.eigh(basis.T @ (feature.double()[:, None] * basis))
+    root = vectors * values.clamp_min(0).sqrt()
+    return node.sqrt(), root.T.to(var)
+
+
+def _by_node_and_feature(var: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Variances as a product of one by node, ``[nodes, 1]``, and one by feature."""
+    if var.stride(0) == 0:  # one row for all nodes
+        return var.new_ones(1, 1), var[0]
+    if var.stride(1) == 0:
+        return var[:, :1], var.new_ones(var.shape[1])
+    row = var[var.sum(1).argmax()]
+    node = var.sum(1, keepdim=True) / row.sum().clamp_min(torch.finfo(var.dtype).tiny)
+    blocks = zip(node.split(ROWS_AT_ONCE), var.split(ROWS_AT_ONCE), strict=True)
+    same = all(torch.allclose(some * row, each, rtol=1e-5, atol=0) for some, each in blocks)
+    return (node, row) if same else None

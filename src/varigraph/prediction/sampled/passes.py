@@ -1,8 +1,9 @@
-"""One pass of a plain network: dropout is handed its masks, and the last softmax is seen."""
+"""One pass of a plain network: dropout gets its masks, softmax and memory are watched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from typing import Any, cast
 
 import torch
@@ -14,10 +15,64 @@ from varigraph.errors import ModelError
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_logits
 from varigraph.prediction.checks import check_last_softmax
-from varigraph.prediction.injection import refuse_own_dropout
 from varigraph.prediction.masks import Site
+from varigraph.prediction.network_call import refuse_own_dropout
 from varigraph.prediction.prediction import Task
-from varigraph.prediction.sampled.live import LiveTensors
+
+
+class LiveTensors:
+    """Counts the bytes of tensors that functions returned, as long as somebody holds them.
+
+    What is given to a function and came from none (features, weights, links) is not counted, nor
+    are its views.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[weakref.ref[Tensor]] = []
+        self._given: dict[int, weakref.ref[Tensor]] = {}
+
+    def note(self, args: Iterable[Any], result: Any) -> int:
+        """What is held once a function has been called, in bytes.
+
+        Args:
+            args: its arguments.
+            result: what it returned.
+        """
+        self._made = [made for made in self._made if made() is not None]
+        known = self._bytes_by_place()
+        for tensor in _tensors(args):
+            for place, _ in _storages(tensor):
+                if place not in known:
+                    self._given[place] = weakref.ref(tensor)
+        self._made += [weakref.ref(tensor) for tensor in _tensors([result])]
+        given = {place for place, tensor in self._given.items() if tensor() is not None}
+        found = self._bytes_by_place()
+        return sum(size for place, size in found.items() if place not in given)
+
+    def _bytes_by_place(self) -> dict[int, int]:
+        held = [tensor for made in self._made if (tensor := made()) is not None]
+        return {place: size for tensor in held for place, size in _storages(tensor)}
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (tuple, list, ValuesView)):
+            yield from _tensors(value)
+
+
+def _storages(tensor: Tensor) -> list[tuple[int, int]]:
+    """Addresses and sizes of what holds a tensor's numbers."""
+    if tensor.layout == torch.sparse_csr:
+        parts = [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+        return [pair for part in parts for pair in _storages(part)]
+    try:
+        storage = tensor.untyped_storage()
+        return [(storage.data_ptr(), storage.nbytes())]
+    except (RuntimeError, NotImplementedError):  # tensors of other kinds have no storage to ask
+        return []
+
 
 #: The mask for a place where dropout acts, whole or as blocks of rows, one after the other.
 Masking = Callable[[Site, int], Tensor | Iterator[Tensor]]

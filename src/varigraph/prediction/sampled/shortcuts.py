@@ -12,14 +12,10 @@ from torch import Tensor
 from varigraph.errors import ModelError, VarigraphError
 from varigraph.moments.running import generator_state
 from varigraph.prediction.masks import Site
-from varigraph.prediction.sampled.design import Draw
-from varigraph.prediction.sampled.features import FullFeatures, SmallFeatures, worthwhile
-from varigraph.prediction.sampled.live import LiveTensors
-from varigraph.prediction.sampled.messages import summed_messages
-from varigraph.prediction.sampled.narrowing import mapped_first
-from varigraph.prediction.sampled.network import Network
-from varigraph.prediction.sampled.passes import FirstPass
-from varigraph.prediction.sampled.prefix import Prefix
+from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
+from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
+from varigraph.prediction.sampled.network import Network, Prefix
+from varigraph.prediction.sampled.passes import FirstPass, LiveTensors
 from varigraph.prediction.sources.source import SOURCES, considered
 
 #: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian
 from varigraph.moments.affine import Affine
-from varigraph.prediction.first_order.bends import from_bends
-from varigraph.prediction.first_order.share import Block, Share
-from varigraph.prediction.first_order.shares import loses_much, to_features
+from varigraph.prediction.first_order.noise_root import from_bends, loses_much, to_features
+from varigraph.prediction.first_order.shares import Block, Share
 from varigraph.prediction.logits import Bent, diagonal
 from varigraph.prediction.sources.source import Drawn, Leaf, Source
 

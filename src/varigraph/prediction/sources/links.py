@@ -11,21 +11,19 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
-from varigraph.prediction.first_order.carried_noise import (
+from varigraph.prediction.first_order.coins import (
     CarriedNoise,
-    carried_noise,
-    from_carried_noise,
-)
-from varigraph.prediction.first_order.coin_responses import (
     CoinSum,
     bytes_of_coins,
+    carried_noise,
     coin_sums,
+    from_carried_noise,
     from_coins,
     returning_noise,
     shift_of_mean,
 )
 from varigraph.prediction.first_order.responses import Responses
-from varigraph.prediction.first_order.share import Block, Share
+from varigraph.prediction.first_order.shares import Block, Share
 from varigraph.prediction.sources.source import INTERACTIONS, Drawn, Leaf, Source
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from varigraph.moments import Gaussian
     from varigraph.moments.tape import Noise
     from varigraph.prediction.first_order.method import FirstOrder
-    from varigraph.prediction.first_order.share import Share
+    from varigraph.prediction.first_order.shares import Share
     from varigraph.prediction.masks import Site
     from varigraph.prediction.question import Question
     from varigraph.prediction.sampled.network import Inputs, Network
@@ -54,7 +54,7 @@ class Source(ABC):
         places_noise: whether it acts in closed forms by noise that it places on values.
         masks: whether its draws are the masks of dropout.
         in_small_space: whether its draws also fit features in a small space, see
-            :class:`~varigraph.prediction.sampled.features.SmallFeatures`.
+            :class:`~varigraph.prediction.sampled.draws.SmallFeatures`.
     """
 
     name: str

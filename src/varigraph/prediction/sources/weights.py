@@ -14,9 +14,9 @@ from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import with_noise
 from varigraph.moments.tape import Noise
-from varigraph.prediction.injection import injected, refuse_own_dropout
-from varigraph.prediction.masked import NO_DROPOUT, covariance_over_masks
 from varigraph.prediction.masks import fitting
+from varigraph.prediction.network_call import injected, refuse_own_dropout
+from varigraph.prediction.passes import NO_DROPOUT, covariance_over_masks
 from varigraph.prediction.sources.source import Drawn, Source
 
 if TYPE_CHECKING:

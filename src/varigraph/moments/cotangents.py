@@ -1,4 +1,4 @@
-"""Cotangents on pairs of nodes: how an output at one node responds to a value at another."""
+"""Cotangents of a block of outputs, pair by pair, and work in pieces that fit a cache."""
 
 from __future__ import annotations
 
@@ -10,8 +10,38 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import TooLargeError
-from varigraph.moments.chunks import blocks_within
 from varigraph.moments.sparse import Sparse
+
+#: Numbers that are held at once: some megabytes.
+AT_ONCE = 2**20
+
+
+def row_slices(nodes: int, numbers: int) -> Iterator[slice]:
+    """Slices of the nodes such that what is computed at once fits in a processor's cache.
+
+    Args:
+        nodes: how many there are.
+        numbers: how many numbers each of them needs.
+    """
+    step = max(1, AT_ONCE // numbers)
+    return (slice(first, first + step) for first in range(0, nodes, step))
+
+
+def blocks_within(rows: Tensor, cost: Tensor, memory: float) -> Iterator[Tensor]:
+    """Blocks of rows that together cost no more than a bound; what costs more alone is alone.
+
+    Args:
+        rows: the output nodes.
+        cost: bytes for each of them, ``[rows]``.
+        memory: the bound.
+    """
+    total, first = cost.double().cumsum(0), 0
+    while first < len(rows):
+        spent = float(total[first - 1]) if first else 0.0
+        end = int(torch.searchsorted(total, spent + memory, right=True))
+        end = max(end, first + 1)
+        yield rows[first:end]
+        first = end
 
 
 @dataclass(frozen=True, eq=False)
