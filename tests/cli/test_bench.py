@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from varigraph.cli import app
 from varigraph.studies.speed import bench as study
 from varigraph.studies.speed.contenders import present
-from varigraph.studies.speed.results import HEADER, Machine, Row, Speed
+from varigraph.studies.speed.results import HEADER, ContenderRow, Machine, Speed
 
 QUICK = [
     "bench",
@@ -50,8 +50,8 @@ def test_every_contender_has_a_row(shown):
 def test_it_speaks_json(monkeypatch):
     machine = Machine("a processor", 2, "3.11", "2.13", "2.8")
     rows = (
-        Row("plain forward", (), 0.5, 1, None, 2),
-        Row("plain forward, CSR", (), 0.25, 1, None, 2),
+        ContenderRow("plain forward", (), 0.5, 1, None, 2),
+        ContenderRow("plain forward, CSR", (), 0.25, 1, None, 2),
     )
     asked = {}
 

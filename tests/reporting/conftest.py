@@ -4,7 +4,7 @@ import pytest
 
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, Published, Scores
-from varigraph.quantify.rungs import Rung
+from varigraph.quantify.levels import Rung
 
 
 def parts(**given):

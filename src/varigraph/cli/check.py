@@ -26,7 +26,7 @@ from varigraph.cli.options import (
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.prediction.prediction import Task as Tasks
-from varigraph.studies.own_model.rule_check import Row, RuleCheck, rule_check
+from varigraph.studies.own_model.rule_check import RuleCheck, RuleRow, rule_check
 from varigraph.studies.own_model.subject import subject
 
 #: The exit code where something would be sampled.
@@ -98,7 +98,7 @@ def _print(title: str, found: RuleCheck) -> None:
     console.print(f"{verdict}; auto takes {found.method}: {found.reason}", soft_wrap=True)
 
 
-def _table(rows: Iterable[Row], header: tuple[str, ...]) -> Table:
+def _table(rows: Iterable[RuleRow], header: tuple[str, ...]) -> Table:
     shown = Table(*header, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for row in rows:
         words = (row.where, row.kind, row.rule, row.exactness, row.note)

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from varigraph.files import csv_text
 from varigraph.prediction.sources.source import all_parts
-from varigraph.quantify.rungs import Rung
+from varigraph.quantify.levels import Rung
 from varigraph.reporting.text_table import TextTable
 
 MEASURES = ("accuracy", "cross_entropy", "brier", "ece", "total")

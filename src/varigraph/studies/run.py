@@ -16,7 +16,7 @@ from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.predict import Method
-from varigraph.prediction.side_by_side import one_thread_each
+from varigraph.prediction.processor import one_thread_each
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, score
 from varigraph.reporting.plots import run_figure, write_png

@@ -21,7 +21,7 @@ from varigraph.moments.links import Reading
 from varigraph.prediction import predict
 from varigraph.prediction.predict import Method
 from varigraph.prediction.sources.source import all_parts
-from varigraph.quantify.rungs import Rung, rung
+from varigraph.quantify.levels import Rung, rung
 from varigraph.reporting.plots import write_png
 from varigraph.reporting.sensitivity import sensitivity_csv, sensitivity_figure, sensitivity_table
 from varigraph.reporting.text_table import TextTable, markdown

@@ -5,7 +5,7 @@ from torch_geometric.nn import GraphSAGE
 import varigraph as vg
 from reporting.page.made_up import made_up, regression
 from varigraph.reporting.page.nodes import causes, explained
-from varigraph.reporting.page.subject import Subject
+from varigraph.reporting.page.subject import PageSubject
 
 OPTIONS = {"links": "bernoulli", "forward": None}
 
@@ -30,7 +30,7 @@ def sage(graph, outputs):
 
 def test_listed_shares_and_the_rest_are_the_whole_variance():
     prediction, graph = made_up()
-    subject, model = Subject.of(prediction, graph), sage(graph, 3)
+    subject, model = PageSubject.of(prediction, graph), sage(graph, 3)
     found = causes(subject, model, graph, count=6, **OPTIONS)
     chosen, _ = explained(subject.variance, 6)
     assert list(found["nodes"]) == [str(node) for node in chosen.tolist()]
@@ -48,14 +48,14 @@ def test_listed_shares_and_the_rest_are_the_whole_variance():
 
 def test_values_are_explained_too():
     prediction, graph = regression()
-    found = causes(Subject.of(prediction, graph), sage(graph, 2), graph, count=2, **OPTIONS)
+    found = causes(PageSubject.of(prediction, graph), sage(graph, 2), graph, count=2, **OPTIONS)
     assert len(found["nodes"]) == 2
 
 
 def test_certain_data_has_no_causes_and_the_page_says_so():
     prediction, graph = made_up()
     del graph.x_var, graph.edge_prob
-    found = causes(Subject.of(prediction, graph), sage(graph, 3), graph, count=6, **OPTIONS)
+    found = causes(PageSubject.of(prediction, graph), sage(graph, 3), graph, count=6, **OPTIONS)
     assert found["nodes"] == {}
     assert "Nothing in the data is uncertain" in found["note"]
 
@@ -64,5 +64,5 @@ def test_links_read_as_weights_are_no_cause():
     prediction, graph = made_up()
     del graph.x_var
     options = {**OPTIONS, "links": "weight"}
-    found = causes(Subject.of(prediction, graph), sage(graph, 3), graph, count=6, **options)
+    found = causes(PageSubject.of(prediction, graph), sage(graph, 3), graph, count=6, **options)
     assert found["nodes"] == {}

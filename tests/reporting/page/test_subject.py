@@ -5,13 +5,13 @@ import torch
 
 from reporting.page.made_up import made_up, regression
 from varigraph.errors import GraphError
-from varigraph.reporting.page.subject import Subject
+from varigraph.reporting.page.subject import PageSubject
 
 
 def test_test_nodes_with_a_label_are_scored():
     prediction, graph = made_up()
     graph.y[:4] = -1
-    found = Subject.of(prediction, graph)
+    found = PageSubject.of(prediction, graph)
     assert found.scored.nonzero().flatten().tolist() == list(range(4, 40, 2))
     assert found.scored_as == "18 test nodes"
     wrong = prediction.mean.argmax(1) != graph.y
@@ -22,20 +22,20 @@ def test_test_nodes_with_a_label_are_scored():
 def test_without_a_mask_all_labelled_nodes_are_scored():
     prediction, graph = made_up()
     del graph.test_mask
-    assert int(Subject.of(prediction, graph).scored.sum()) == 40
+    assert int(PageSubject.of(prediction, graph).scored.sum()) == 40
 
 
 def test_without_labels_none_are():
     prediction, graph = made_up()
     del graph.y
-    found = Subject.of(prediction, graph)
+    found = PageSubject.of(prediction, graph)
     assert found.truth is None
     assert found.wrong is None
     assert not found.scored.any()
 
 
 def test_values_that_are_not_known_are_not_scored():
-    found = Subject.of(*regression())
+    found = PageSubject.of(*regression())
     assert found.wrong is None
     assert found.scored.tolist() == [False] + [True] * 29
 
@@ -43,7 +43,7 @@ def test_values_that_are_not_known_are_not_scored():
 def test_names_are_numbers_where_there_are_none():
     prediction, graph = made_up()
     del graph.class_names, graph.node_names
-    found = Subject.of(prediction, graph)
+    found = PageSubject.of(prediction, graph)
     assert found.output_names == ["0", "1", "2"]
     assert found.node_names is None
 
@@ -62,18 +62,18 @@ def test_what_does_not_fit_is_named(field, value, culprit):
     prediction, graph = made_up()
     graph[field] = value
     with pytest.raises(GraphError, match=culprit):
-        Subject.of(prediction, graph)
+        PageSubject.of(prediction, graph)
 
 
 def test_a_prediction_of_some_nodes_is_refused():
     prediction, graph = made_up()
     fewer = replace(prediction, mean=prediction.mean[:7])
     with pytest.raises(GraphError, match=r"shape \(7, 3\), the graph 40 nodes"):
-        Subject.of(fewer, graph)
+        PageSubject.of(fewer, graph)
 
 
 def test_numbers_that_are_not_finite_are_refused():
     prediction, graph = made_up()
     prediction.mean[3, 1] = torch.nan
     with pytest.raises(GraphError, match="not finite"):
-        Subject.of(prediction, graph)
+        PageSubject.of(prediction, graph)

@@ -36,12 +36,12 @@ def test_a_bench_puts_it_together(quick):
 
 
 def test_fidelity_is_that_of_an_audit():
-    subject = study.trained_subject("cora", masks=4, memory="1GiB", epochs=1)
-    truth = Truth(subject.model, subject.graph, memory="1GiB", seed=0, draws=60)
+    workload = study.trained_workload("cora", masks=4, memory="1GiB", epochs=1)
+    truth = Truth(workload.model, workload.graph, memory="1GiB", seed=0, draws=60)
     options = {"method": "diagonal", "sources": ("features",)}
-    var = vg.predict(subject.model, subject.graph, samples=0, **options).logits.var
+    var = vg.predict(workload.model, workload.graph, samples=0, **options).logits.var
     audit = vg.audit(
-        subject.model, subject.graph, samples=60, nodes=subject.graph.test_mask, **options
+        workload.model, workload.graph, samples=60, nodes=workload.graph.test_mask, **options
     )
     expected = audit.rows[0].logits.median
     assert truth.fidelity(var.numpy(), ("features",)) == pytest.approx(expected, rel=1e-4)
@@ -54,7 +54,7 @@ def test_fidelity_is_that_of_an_audit():
 )
 def test_mistakes_are_told_before_the_work(mistake, monkeypatch):
     monkeypatch.setattr(study.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(study, "trained_subject", None)
+    monkeypatch.setattr(study, "trained_workload", None)
     with pytest.raises(OptionError):
         study.bench("cora", **mistake)
 

@@ -6,11 +6,11 @@ import torch
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.moments.softmax_moments import points_per_mask
+from varigraph.moments.softmax import points_per_mask
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.studies.speed import contenders
 from varigraph.studies.speed.contenders import ALL, BOTH, BY_NAME, DIAGONAL, FEATURES, present
-from varigraph.studies.speed.subject import Subject, csr_adjacency
+from varigraph.studies.speed.workload import Workload, csr_adjacency
 
 NODES, CLASSES = 60, 4
 
@@ -26,8 +26,8 @@ def directed():
     return vg.add_noise(Data(x=x, edge_index=links, y=labels), percent=12)
 
 
-def subject(graph, masks, dropout=0.1):
-    return Subject(vg.paper_network(graph, dropout=dropout).eval(), graph, masks)
+def workload(graph, masks, dropout=0.1):
+    return Workload(vg.paper_network(graph, dropout=dropout).eval(), graph, masks)
 
 
 def test_compressed_rows_hold_the_transposed_adjacency(directed):
@@ -38,7 +38,7 @@ def test_compressed_rows_hold_the_transposed_adjacency(directed):
 
 
 def test_the_forward_is_the_same_with_compressed_rows(directed):
-    one = subject(directed, masks=2)
+    one = workload(directed, masks=2)
     plain, csr = contenders.plain(one), contenders.plain_csr(one)
     torch.testing.assert_close(csr.logits, plain.logits, atol=1e-5, rtol=1e-5)
     assert plain.logits_var is None
@@ -47,7 +47,7 @@ def test_the_forward_is_the_same_with_compressed_rows(directed):
 @pytest.mark.parametrize("links", ["edge_index", "adjacency"])
 def test_equation_13_by_hand_is_what_predict_answers_for_the_same_masks(directed, links):
     masks, seed = 40, 5
-    one = subject(directed, masks)
+    one = workload(directed, masks)
 
     def draw(number):
         def at(place, shape):
@@ -72,7 +72,7 @@ def test_equation_13_by_hand_is_what_predict_answers_for_the_same_masks(directed
 @pytest.fixture(scope="module")
 def drawn(directed):
     """Brute force about dropout of rate 0.3."""
-    model = subject(directed, masks=2, dropout=0.3).model
+    model = workload(directed, masks=2, dropout=0.3).model
     options = {"method": "sampled", "sources": ("weights",), "seed": 9}
     return vg.predict(model, directed, samples=4000, **options)
 
@@ -83,7 +83,7 @@ def drawn(directed):
 def test_dropout_passes_have_the_moments_of_dropout(directed, drawn, run):
     masks = 400
     torch.manual_seed(0)
-    one = subject(directed, masks, dropout=0.3)
+    one = workload(directed, masks, dropout=0.3)
     found = run(one)
     error = (drawn.logits.var * (1 / masks + 1 / 4000)).sqrt()
     assert ((found.logits - drawn.logits.mean).abs() < 5.5 * error).all()
@@ -94,7 +94,7 @@ def test_dropout_passes_have_the_moments_of_dropout(directed, drawn, run):
 
 
 def test_without_dropout_every_pass_is_the_plain_forward(directed):
-    one = subject(directed, masks=3, dropout=0.0)
+    one = workload(directed, masks=3, dropout=0.0)
     plain = contenders.plain(one).logits
     for run in (contenders.dropout_loop, contenders.dropout_loop_csr, contenders.dropout_vmap):
         found = run(one)
@@ -103,7 +103,7 @@ def test_without_dropout_every_pass_is_the_plain_forward(directed):
 
 
 def test_ours_are_those_of_predict(directed):
-    one = subject(directed, masks=7)
+    one = workload(directed, masks=7)
     found = BY_NAME[DIAGONAL].run(one)
     expected = vg.predict(one.model, directed, method="diagonal", samples=7)
     assert found.total.equal(expected.total)
@@ -114,7 +114,7 @@ def test_ours_are_those_of_predict(directed):
 def test_all_but_a_plain_forward_have_variances(directed, contender):
     if contender.run is contenders.torch_uncertainty:
         pytest.importorskip("torch_uncertainty")
-    found = contender.run(subject(directed, masks=4))
+    found = contender.run(workload(directed, masks=4))
     for values in (found.logits, found.logits_var, found.mean, found.total):
         assert values.shape == (NODES, CLASSES)
         assert values.isfinite().all()
@@ -125,7 +125,7 @@ def test_all_but_a_plain_forward_have_variances(directed, contender):
 def test_a_loop_can_be_cut_short(directed, contender, monkeypatch):
     if contender.run is contenders.torch_uncertainty:
         pytest.importorskip("torch_uncertainty")
-    whole, seen = subject(directed, masks=6), []
+    whole, seen = workload(directed, masks=6), []
     conv = type(whole.model.conv2).forward
 
     def counted(self, x, *rest, **more):
@@ -133,7 +133,7 @@ def test_a_loop_can_be_cut_short(directed, contender, monkeypatch):
         return conv(self, x, *rest, **more)
 
     monkeypatch.setattr(type(whole.model.conv2), "forward", counted)
-    contender.run(Subject(whole.model, directed, masks=6, passes=2))
+    contender.run(Workload(whole.model, directed, masks=6, passes=2))
     short = sum(layer is whole.model.conv2 for layer in seen)
     seen.clear()
     contender.run(whole)

@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 
 from varigraph.reporting.text_table import markdown, terminal
-from varigraph.studies.speed.results import HEADER, Machine, Row, Speed
+from varigraph.studies.speed.results import HEADER, ContenderRow, Machine, Speed
 
 MACHINE = Machine("a processor", 2, "3.11", "2.13", "2.8")
 ROWS = (
-    Row("plain forward", (), 0.5, 2**20, None, 100),
-    Row("plain forward, CSR", (), 0.1, 2**20, None, 100),
-    Row("slow", ("features", "weights"), 20.0, 3 * 2**30, 0.00123, 10),
-    Row("wrong", ("weights",), None, None, None, 0, "RuntimeError: no rule"),
+    ContenderRow("plain forward", (), 0.5, 2**20, None, 100),
+    ContenderRow("plain forward, CSR", (), 0.1, 2**20, None, 100),
+    ContenderRow("slow", ("features", "weights"), 20.0, 3 * 2**30, 0.00123, 10),
+    ContenderRow("wrong", ("weights",), None, None, None, 0, "RuntimeError: no rule"),
 )
 SPEED = Speed("cora", 2708, 10556, 1433, 100, 5, 1, "4GiB", 10, MACHINE, ROWS, ("a-package",))
 
@@ -24,7 +24,7 @@ def test_ratios_are_to_both_forwards():
 
 
 def test_what_was_timed_in_turn_is_what_counts():
-    turn = Row("ours", (), 3.0, 1, None, 100, beside={"plain forward": 0.6})
+    turn = ContenderRow("ours", (), 3.0, 1, None, 100, beside={"plain forward": 0.6})
     plain = replace(ROWS[0], beside={"plain forward": 0.7})
     speed = replace(SPEED, rows=(plain, ROWS[1], turn))
     assert speed.ratio(turn, "plain forward") == pytest.approx(5)

@@ -10,7 +10,6 @@ from torch_geometric.data import Data
 import varigraph as vg
 from varigraph.errors import OptionError
 from varigraph.studies.speed.contenders import DIAGONAL, ONE_PASS, PLAIN
-from varigraph.studies.speed.subject import Saved, Subject, Synthetic
 from varigraph.studies.speed.trial import (
     PeakMemory,
     ProcessDiedError,
@@ -19,6 +18,7 @@ from varigraph.studies.speed.trial import (
     in_fresh_process,
     tried,
 )
+from varigraph.studies.speed.workload import Saved, Synthetic, Workload
 
 ONCE = Terms(repeats=1, threads=1)
 LOOP = "dropout, T passes"
@@ -63,24 +63,24 @@ def saved(tmp_path_factory):
         y=torch.arange(50) % 3,
     )
     noisy = vg.add_noise(graph, percent=12)
-    subject = Subject(vg.paper_network(graph).eval(), noisy, 5, "1GiB", 4)
-    return Saved.of(subject, tmp_path_factory.mktemp("saved") / "s.pt", device="cpu"), subject
+    workload = Workload(vg.paper_network(graph).eval(), noisy, 5, "1GiB", 4)
+    return Saved.of(workload, tmp_path_factory.mktemp("saved") / "s.pt", device="cpu"), workload
 
 
-def test_a_subject_comes_back_as_it_was(saved):
-    builder, subject = saved
+def test_a_workload_comes_back_as_it_was(saved):
+    builder, workload = saved
     back = builder.build()
     assert (back.masks, back.memory, back.seed) == (5, "1GiB", 4)
-    assert back.graph.x.equal(subject.graph.x)
-    assert back.graph.x_var == subject.graph.x_var
-    x, links = subject.graph.x, subject.graph.edge_index
-    assert back.model(x, links).equal(subject.model(x, links))
+    assert back.graph.x.equal(workload.graph.x)
+    assert back.graph.x_var == workload.graph.x_var
+    x, links = workload.graph.x, workload.graph.edge_index
+    assert back.model(x, links).equal(workload.model(x, links))
 
 
 def test_another_process_finds_the_same_answer(saved):
-    builder, subject = saved
+    builder, workload = saved
     found = tried(DIAGONAL, builder, ONCE)
-    here = vg.predict(subject.model, subject.graph, method="diagonal", samples=5, seed=4)
+    here = vg.predict(workload.model, workload.graph, method="diagonal", samples=5, seed=4)
     np.testing.assert_allclose(found.logits_var, here.logits.var, rtol=1e-5)
     assert found.seconds > 0
     assert found.peak >= 0

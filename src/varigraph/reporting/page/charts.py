@@ -14,10 +14,10 @@ from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify.levels import Levels
 from varigraph.reporting.page.document import rounded
-from varigraph.reporting.page.subject import Subject
+from varigraph.reporting.page.subject import PageSubject
 
 
-def headline(subject: Subject) -> dict[str, Any]:
+def headline(subject: PageSubject) -> dict[str, Any]:
     """Cards with a label, a value and a hint, and each source's share of the variance.
 
     Args:
@@ -45,7 +45,7 @@ def shares(by_source: Tensor) -> dict[str, float]:  # [parts, nodes, outputs]
 Card = tuple[str, str, str]
 
 
-def _cards(subject: Subject) -> list[Card]:
+def _cards(subject: PageSubject) -> list[Card]:
     size = ("Nodes", f"{len(subject.mean):,}", "in the graph")
     if subject.truth is None or not bool(subject.scored.any()):
         return [size, _spread(subject)]
@@ -53,7 +53,7 @@ def _cards(subject: Subject) -> list[Card]:
     return [*judged, _spread(subject), size]
 
 
-def _classified(subject: Subject, truth: Tensor) -> list[Card]:
+def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
     nodes = subject.scored
     mean, labels = subject.mean[nodes], truth[nodes]
     spotted = spot_errors(mean, labels, subject.variance[nodes])
@@ -76,7 +76,7 @@ def _classified(subject: Subject, truth: Tensor) -> list[Card]:
     return cards
 
 
-def _valued(subject: Subject) -> list[Card]:
+def _valued(subject: PageSubject) -> list[Card]:
     assert subject.truth is not None
     nodes = subject.scored
     mean, var, truth = subject.mean[nodes], subject.total[nodes], subject.truth[nodes]
@@ -91,7 +91,7 @@ def _valued(subject: Subject) -> list[Card]:
     ]
 
 
-def _spread(subject: Subject) -> Card:
+def _spread(subject: PageSubject) -> Card:
     what = "a class probability" if subject.classification else "an answer"
     std = subject.total.mean().sqrt()
     return ("Typical error bar", f"± {std:.2g}", f"of {what}, root of the mean variance")
@@ -101,7 +101,7 @@ def _spread(subject: Subject) -> Card:
 POINTS = 300
 
 
-def charts(subject: Subject, levels: Levels) -> dict[str, Any]:
+def charts(subject: PageSubject, levels: Levels) -> dict[str, Any]:
     """One entry for each chart; None where there is nothing to draw.
 
     Args:
@@ -117,7 +117,7 @@ def charts(subject: Subject, levels: Levels) -> dict[str, Any]:
     }
 
 
-def _reliability(subject: Subject) -> dict[str, Any]:
+def _reliability(subject: PageSubject) -> dict[str, Any]:
     confidence, right = _confidence(subject), ~_wrong(subject)
     found = Reliability.of(confidence, right)
     curves = ("predicted", "observed", "low", "high", "start")
@@ -128,7 +128,7 @@ def _reliability(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _risk(subject: Subject) -> dict[str, Any]:
+def _risk(subject: PageSubject) -> dict[str, Any]:
     wrong = _wrong(subject)
     uncertainty = {"ours": subject.variance[subject.scored], "confidence": -_confidence(subject)}
     return {name: _curve(values, wrong) for name, values in uncertainty.items()}
@@ -156,7 +156,7 @@ def _noise(levels: Levels) -> dict[str, Any]:
     }
 
 
-def _histogram(subject: Subject, *, judged: bool) -> dict[str, Any] | None:
+def _histogram(subject: PageSubject, *, judged: bool) -> dict[str, Any] | None:
     nodes = subject.scored if judged else torch.ones_like(subject.scored)
     wrong = _wrong(subject) if judged else torch.zeros(len(subject.mean), dtype=torch.bool)
     found = VarianceBins.of(subject.variance[nodes], wrong)
@@ -166,11 +166,11 @@ def _histogram(subject: Subject, *, judged: bool) -> dict[str, Any] | None:
     return {"edges": rounded(found.edges), **counts}
 
 
-def _confidence(subject: Subject) -> Tensor:  # [scored nodes]
+def _confidence(subject: PageSubject) -> Tensor:  # [scored nodes]
     return subject.mean[subject.scored].max(1).values.clamp(0, 1)
 
 
-def _wrong(subject: Subject) -> Tensor:  # [scored nodes] bool
+def _wrong(subject: PageSubject) -> Tensor:  # [scored nodes] bool
     assert subject.wrong is not None
     return subject.wrong[subject.scored]
 

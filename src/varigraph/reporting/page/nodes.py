@@ -10,16 +10,15 @@ from torch_geometric.data import Data
 
 from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
-from varigraph.moments.coins import coins_of
-from varigraph.moments.links import Reading
+from varigraph.moments.links import Reading, coins_of
 from varigraph.prediction.network_call import Forward
 from varigraph.quantify import Attribution, attribute
-from varigraph.quantify.attribution import LinkShare, NodeShare
+from varigraph.quantify.attribute import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
-from varigraph.reporting.page.subject import GROUPS, Subject
+from varigraph.reporting.page.subject import GROUPS, PageSubject
 
 
-def nodes(subject: Subject) -> dict[str, Any]:
+def nodes(subject: PageSubject) -> dict[str, Any]:
     """Columns with a number for each node; those of answers have one for each output, in a row.
 
     Args:
@@ -51,7 +50,7 @@ def _values(truth: Tensor | None) -> list[float | None] | None:  # [nodes, outpu
     return [value if fine else None for value, fine in zip(shown, known, strict=True)]
 
 
-def _group(subject: Subject) -> list[int] | None:
+def _group(subject: PageSubject) -> list[int] | None:
     """Place in :data:`GROUPS`, -1 for none of them; None where there are no masks."""
     if not subject.masks:
         return None
@@ -109,7 +108,7 @@ WORTH = 0.001
 
 
 def causes(
-    subject: Subject,
+    subject: PageSubject,
     model: nn.Module | None,
     graph: Data,
     *,

@@ -23,7 +23,7 @@ from varigraph.quantify import Audit, Level
 from varigraph.reporting.page.charts import charts, headline
 from varigraph.reporting.page.document import document, plotly_script
 from varigraph.reporting.page.nodes import causes, neighbours, nodes
-from varigraph.reporting.page.subject import GROUPS, Subject
+from varigraph.reporting.page.subject import GROUPS, PageSubject
 
 Kind = TypeVar("Kind")
 
@@ -91,7 +91,7 @@ def report(
     _check_remarks(about, audit)
     target, plotly = path_of("path", path, remedy='path="report.html"'), plotly_script()
     check_target(target)  # before the work, so that mistakes show early
-    subject = Subject.of(prediction, graph)
+    subject = PageSubject.of(prediction, graph)
     content = {
         "title": title,
         "warnings": warnings,

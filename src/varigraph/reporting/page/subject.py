@@ -22,7 +22,7 @@ GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class PageSubject:
     """A prediction for every node of a graph, on the CPU and in float64.
 
     Args:
@@ -48,7 +48,7 @@ class Subject:
     output_names: Sequence[str]
 
     @classmethod
-    def of(cls, prediction: Prediction, graph: Data) -> Subject:
+    def of(cls, prediction: Prediction, graph: Data) -> PageSubject:
         """Check that both belong together.
 
         Args:

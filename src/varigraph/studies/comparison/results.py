@@ -18,7 +18,7 @@ from varigraph.studies.folder import Record
 SECONDS = ("training_seconds", "prediction_seconds")
 
 
-class Row(NamedTuple):
+class ResultRow(NamedTuple):
     """One number."""
 
     protocol: str
@@ -63,14 +63,14 @@ class Results:
 
     cells: tuple[Record, ...]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[ResultRow]:
         """Every number, with what it is."""
         for cell in self.cells:
             place = (cell["protocol"], cell["dataset"], cell["method"])
             for level in cell["levels"]:
                 numbers = {**level["scores"], **{name: level[name] for name in SECONDS}}
                 for metric, value in numbers.items():
-                    yield Row(*place, level["noise"], cell["seed"], metric, value)
+                    yield ResultRow(*place, level["noise"], cell["seed"], metric, value)
 
     def by_seed(
         self, protocol: str, dataset: str, method: str, noise: float, metric: str
@@ -103,7 +103,7 @@ class Results:
 
     def to_csv(self) -> str:
         """The long list, one number a line."""
-        return csv_text(Row._fields, self.rows())
+        return csv_text(ResultRow._fields, self.rows())
 
 
 NO_NUMBER = "–"

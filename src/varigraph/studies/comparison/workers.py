@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 import torch
 
 from varigraph.errors import VarigraphError
-from varigraph.prediction.side_by_side import one_thread_each
+from varigraph.prediction.processor import one_thread_each
 from varigraph.studies.comparison.pieces import Piece
 from varigraph.studies.comparison.protocols import Options
 

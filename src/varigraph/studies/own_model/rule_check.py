@@ -17,14 +17,13 @@ from torch_geometric.data import Data
 from varigraph.data.graph_parts import links
 from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import uncovered
+from varigraph.moments.arithmetic import MOVES, moves_alike
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.registry import FUNCTIONS, TRANSPARENT, Rule, rule_for_layer
-from varigraph.moments.shapes import MOVES, moves_alike
-from varigraph.prediction.auto import FEW_DRAWS
 from varigraph.prediction.first_order.method import first_order
-from varigraph.prediction.masked import NO_DROPOUT
 from varigraph.prediction.network_call import Forward, caller
-from varigraph.prediction.predict import ask
+from varigraph.prediction.passes import NO_DROPOUT
+from varigraph.prediction.predict import FEW_DRAWS, ask
 from varigraph.prediction.prediction import Task
 
 NO_RULE = "no rule: is sampled"
@@ -33,7 +32,7 @@ CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 @dataclass(frozen=True)
-class Row:
+class RuleRow:
     """One layer or function.
 
     Args:
@@ -68,8 +67,8 @@ class RuleCheck:
         reason: why.
     """
 
-    layers: tuple[Row, ...]
-    functions: tuple[Row, ...] | None
+    layers: tuple[RuleRow, ...]
+    functions: tuple[RuleRow, ...] | None
     method: str
     reason: str
 
@@ -122,7 +121,7 @@ def rule_check(
     return RuleCheck(layers, functions, method, reason)
 
 
-def layer_rows(model: nn.Module) -> Iterator[Row]:
+def layer_rows(model: nn.Module) -> Iterator[RuleRow]:
     """The modules of a network and their rules.
 
     Args:
@@ -137,11 +136,11 @@ def layer_rows(model: nn.Module) -> Iterator[Row]:
         rule = rule_for_layer(module) or TRANSPARENT.get(type(module))
         if where in missing:
             sampled.append(where)
-            yield Row(where, kind, NO_RULE, note=missing[where])
+            yield RuleRow(where, kind, NO_RULE, note=missing[where])
         elif rule is not None and not isinstance(module, CONTAINERS):
             yield _row(where, kind, rule)
         elif rule is None and (module is model or not _is_part(module)):
-            yield Row(where, kind, OWN_CODE)
+            yield RuleRow(where, kind, OWN_CODE)
 
 
 def _is_part(module: nn.Module) -> bool:
@@ -149,10 +148,10 @@ def _is_part(module: nn.Module) -> bool:
     return type(module).__module__.startswith("torch_geometric.")
 
 
-def _row(where: str, kind: str, rule: Rule | None) -> Row:
+def _row(where: str, kind: str, rule: Rule | None) -> RuleRow:
     if rule is None:
-        return Row(where, kind, NO_RULE)
-    return Row(where, kind, rule_name(rule), rule.exactness, rule.note)
+        return RuleRow(where, kind, NO_RULE)
+    return RuleRow(where, kind, rule_name(rule), rule.exactness, rule.note)
 
 
 def rule_name(rule: Rule) -> str:

@@ -18,8 +18,8 @@ from varigraph.data.graph_parts import called
 from varigraph.errors import OptionError
 from varigraph.options import seed_of
 from varigraph.prediction import Prediction, predict
-from varigraph.prediction.masked import NO_DROPOUT
 from varigraph.prediction.network_call import Forward
+from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.sources.source import all_parts
 from varigraph.studies.config import Progress, quiet
 from varigraph.studies.own_model.network import (

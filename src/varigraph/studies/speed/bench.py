@@ -21,9 +21,9 @@ from varigraph.prediction.sampled.method import Sample, sample
 from varigraph.quantify.fidelity import Ratio, not_zero
 from varigraph.studies.config import Progress, quiet
 from varigraph.studies.speed.contenders import CSR, PLAIN, Contender, has_torch_uncertainty, present
-from varigraph.studies.speed.results import Machine, Row, Speed
-from varigraph.studies.speed.subject import Saved, Subject
+from varigraph.studies.speed.results import ContenderRow, Machine, Speed
 from varigraph.studies.speed.trial import Terms, Trial, tried
+from varigraph.studies.speed.workload import Saved, Workload
 from varigraph.training import paper_network, train
 
 #: Noise in the features, in per cent of their mean.
@@ -63,12 +63,12 @@ def bench(
     """
     _check(masks, repeats, memory, threads, device)
     progress, threads = progress or quiet, threads or torch.get_num_threads()
-    subject = trained_subject(
+    workload = trained_workload(
         dataset, masks=masks, memory=memory, epochs=epochs, seed=seed, root=root, progress=progress
     )
     terms = Terms(repeats, threads, beside=(PLAIN, CSR))
-    rows = _rows(subject, terms, device=device, draws=draws, progress=progress)
-    graph = subject.graph
+    rows = _rows(workload, terms, device=device, draws=draws, progress=progress)
+    graph = workload.graph
     return Speed(
         dataset=dataset.lower(),
         nodes=graph.num_nodes,
@@ -85,7 +85,7 @@ def bench(
     )
 
 
-def trained_subject(
+def trained_workload(
     dataset: str,
     *,
     masks: int,
@@ -94,7 +94,7 @@ def trained_subject(
     seed: int = 0,
     root: str | Path | None = None,
     progress: Progress = quiet,
-) -> Subject:
+) -> Workload:
     """The paper's network, trained on clean features, and the graph with noise, on the CPU.
 
     Args:
@@ -115,21 +115,21 @@ def trained_subject(
         seed=seed,
         progress=lambda epoch, total, loss: progress("training", epoch, total),
     )
-    return Subject(model, add_noise(graph, percent=NOISE, seed=seed), masks, memory, seed)
+    return Workload(model, add_noise(graph, percent=NOISE, seed=seed), masks, memory, seed)
 
 
 def _rows(
-    subject: Subject, terms: Terms, *, device: str, draws: int, progress: Progress
-) -> list[Row]:
+    workload: Workload, terms: Terms, *, device: str, draws: int, progress: Progress
+) -> list[ContenderRow]:
     contenders = present()
     with TemporaryDirectory() as folder:
-        saved = Saved.of(subject, Path(folder) / "subject.pt", device=device)
+        saved = Saved.of(workload, Path(folder) / "workload.pt", device=device)
         trials = []
         for number, contender in enumerate(contenders, start=1):
             trials.append(tried(contender.name, saved, terms))
             progress("timing", number, len(contenders))
         there = saved.build()
-    truth = Truth(there.model, there.graph, memory=subject.memory, seed=subject.seed, draws=draws)
+    truth = Truth(there.model, there.graph, memory=workload.memory, seed=workload.seed, draws=draws)
     rows = []
     for number, (contender, trial) in enumerate(zip(contenders, trials, strict=True), start=1):
         rows.append(_row(contender, trial, truth))
@@ -137,9 +137,9 @@ def _rows(
     return rows
 
 
-def _row(contender: Contender, trial: Trial, truth: Truth) -> Row:
+def _row(contender: Contender, trial: Trial, truth: Truth) -> ContenderRow:
     var = trial.logits_var
-    return Row(
+    return ContenderRow(
         name=contender.name,
         sources=contender.sources,
         seconds=trial.seconds,

@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from torch_geometric.nn import SAGEConv
 from torch_geometric.utils import scatter
 
-from varigraph.moments.softmax_moments import points_per_mask
+from varigraph.moments.softmax import points_per_mask
 from varigraph.prediction import predict
 from varigraph.prediction.memory import as_bytes
-from varigraph.studies.speed.subject import Subject
+from varigraph.studies.speed.workload import Workload
 from varigraph.training import PaperNetwork
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ContenderAnswer:
     """Logits and class probabilities, ``[nodes, classes]`` each.
 
     Args:
@@ -44,35 +44,35 @@ class Answer:
 NUMBERS = 512
 
 
-def plain(subject: Subject) -> Answer:
+def plain(workload: Workload) -> ContenderAnswer:
     """One forward with ``edge_index``: what everything is compared with."""
-    return _forward(subject, subject.graph.edge_index)
+    return _forward(workload, workload.graph.edge_index)
 
 
-def plain_csr(subject: Subject) -> Answer:
+def plain_csr(workload: Workload) -> ContenderAnswer:
     """One forward with the links in compressed rows, which torch_geometric takes as well."""
-    return _forward(subject, subject.adjacency)
+    return _forward(workload, workload.adjacency)
 
 
-def dropout_loop(subject: Subject) -> Answer:
+def dropout_loop(workload: Workload) -> ContenderAnswer:
     """As many forwards with dropout left on as there are masks."""
-    return _dropout_loop(subject, subject.graph.edge_index)
+    return _dropout_loop(workload, workload.graph.edge_index)
 
 
-def dropout_loop_csr(subject: Subject) -> Answer:
+def dropout_loop_csr(workload: Workload) -> ContenderAnswer:
     """The same with the links in compressed rows."""
-    return _dropout_loop(subject, subject.adjacency)
+    return _dropout_loop(workload, workload.adjacency)
 
 
-def dropout_vmap(subject: Subject) -> Answer:
+def dropout_vmap(workload: Workload) -> ContenderAnswer:
     """The same loop by ``torch.func.vmap``, as many masks at a time as fit in memory.
 
     With compressed rows, for which vmap has no rule of its own but goes from mask to mask: with
     ``edge_index``, where it has one, it takes twice as long.
     """
-    graph, model, links = subject.graph, subject.model, subject.adjacency
+    graph, model, links = workload.graph, workload.model, workload.adjacency
     weights: dict[str, Tensor] = dict(model.named_parameters())
-    at_once = as_bytes(subject.memory) // (NUMBERS * graph.num_nodes * graph.x.element_size())
+    at_once = as_bytes(workload.memory) // (NUMBERS * graph.num_nodes * graph.x.element_size())
 
     def forward(_: Tensor) -> Tensor:
         logits: Tensor = torch.func.functional_call(model, weights, (graph.x, links))
@@ -81,17 +81,17 @@ def dropout_vmap(subject: Subject) -> Answer:
     with torch.no_grad(), dropout_on(model), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="There is a performance drop")
         many = torch.vmap(forward, randomness="different", chunk_size=max(1, at_once))
-        return summary(many(torch.arange(subject.looped, device=graph.x.device)))
+        return summary(many(torch.arange(workload.looped, device=graph.x.device)))
 
 
-def summary(logits: Tensor) -> Answer:  # [masks, nodes, classes]
+def summary(logits: Tensor) -> ContenderAnswer:  # [masks, nodes, classes]
     """Mean and variance over masks.
 
     Args:
         logits: under each mask.
     """
     chances = logits.softmax(-1)
-    return Answer(
+    return ContenderAnswer(
         logits.mean(0), logits.var(0, correction=0), chances.mean(0), chances.var(0, correction=0)
     )
 
@@ -111,14 +111,14 @@ def dropout_on(model: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def _forward(subject: Subject, links: Tensor) -> Answer:
-    return Answer(subject.model(subject.graph.x, links))
+def _forward(workload: Workload, links: Tensor) -> ContenderAnswer:
+    return ContenderAnswer(workload.model(workload.graph.x, links))
 
 
 @torch.no_grad()
-def _dropout_loop(subject: Subject, links: Tensor) -> Answer:
-    with dropout_on(subject.model):
-        found = [subject.model(subject.graph.x, links) for _ in range(subject.looped)]
+def _dropout_loop(workload: Workload, links: Tensor) -> ContenderAnswer:
+    with dropout_on(workload.model):
+        found = [workload.model(workload.graph.x, links) for _ in range(workload.looped)]
     return summary(torch.stack(found))
 
 
@@ -131,18 +131,18 @@ def has_torch_uncertainty() -> bool:
 
 
 @torch.no_grad()
-def torch_uncertainty(subject: Subject) -> Answer:
+def torch_uncertainty(workload: Workload) -> ContenderAnswer:
     """Its ``mc_dropout`` around the network, with the links in compressed rows.
 
     It switches ``nn.Dropout`` modules only, and hands on ``x`` alone: the network is rewritten
     with modules and knows its links. Repeating ``x`` along its first axis would be another graph,
     so that it loops over masks.
     """
-    model = _WithModules(cast(PaperNetwork, subject.model), subject.adjacency)
+    model = _WithModules(cast(PaperNetwork, workload.model), workload.adjacency)
     wrapper = import_module(f"{PACKAGE}.methods").mc_dropout
-    many = wrapper(model, num_estimators=subject.looped, on_batch=False).eval()
-    found: Tensor = many(subject.graph.x)
-    return summary(found.unflatten(0, (subject.looped, -1)))
+    many = wrapper(model, num_estimators=workload.looped, on_batch=False).eval()
+    found: Tensor = many(workload.graph.x)
+    return summary(found.unflatten(0, (workload.looped, -1)))
 
 
 class _WithModules(nn.Module):
@@ -170,41 +170,43 @@ Draw = Callable[[int, torch.Size], Tensor]
 Pair = tuple[Tensor, Tensor]
 
 
-def equation_13(subject: Subject) -> Answer:
+def equation_13(workload: Workload) -> ContenderAnswer:
     """Mean and variance for every mask, one message for every link."""
-    return looped(subject, subject.graph.edge_index)
+    return looped(workload, workload.graph.edge_index)
 
 
-def equation_13_csr(subject: Subject) -> Answer:
+def equation_13_csr(workload: Workload) -> ContenderAnswer:
     """The same with the links in compressed rows."""
-    return looped(subject, subject.adjacency)
+    return looped(workload, workload.adjacency)
 
 
 @torch.no_grad()
-def looped(subject: Subject, links: Tensor, draw: Callable[[int], Draw] | None = None) -> Answer:
+def looped(
+    workload: Workload, links: Tensor, draw: Callable[[int], Draw] | None = None
+) -> ContenderAnswer:
     r"""Total variance over T masks, of logits and of class probabilities.
 
     .. math::
         \text{total} = \frac{1}{T} \sum_t v_t + \frac{1}{T} \sum_t (m_t - \bar m)^2
 
     Args:
-        subject: the paper's network and a graph without loops or repeated links, whose noise
+        workload: the paper's network and a graph without loops or repeated links, whose noise
             would come in more than once.
         links: ``edge_index``, or the transposed adjacency in compressed rows.
         draw: masks by the number of the pass; torch's own generator if left out.
     """
-    model = cast(PaperNetwork, subject.model)
-    x, classes = subject.graph.x, model.dense3.out_features
-    var = torch.as_tensor(subject.graph.x_var, device=x.device).expand_as(x)
-    points = points_per_mask(subject.masks, classes) // 2
+    model = cast(PaperNetwork, workload.model)
+    x, classes = workload.graph.x, model.dense3.out_features
+    var = torch.as_tensor(workload.graph.x_var, device=x.device).expand_as(x)
+    points = points_per_mask(workload.masks, classes) // 2
     logits, chances = [], []
-    for number in range(subject.looped):
+    for number in range(workload.looped):
         masks = draw(number) if draw is not None else _bernoulli(x, model.dropout)
         moments = _one_mask(model, x, var, links, masks)
         half = torch.randn(points, classes, dtype=x.dtype, device=x.device)
         logits.append(moments)
         chances.append(_softmax(*moments, torch.cat([half, -half])))
-    return Answer(*_total(logits), *_total(chances))
+    return ContenderAnswer(*_total(logits), *_total(chances))
 
 
 def _one_mask(model: PaperNetwork, x: Tensor, var: Tensor, links: Tensor, draw: Draw) -> Pair:
@@ -277,20 +279,20 @@ class Contender:
     """
 
     name: str
-    run: Callable[[Subject], Answer]
+    run: Callable[[Workload], ContenderAnswer]
     sources: tuple[str, ...] = ()
     loops: bool = False
 
 
-def _predicted(subject: Subject, **options: Any) -> Answer:
+def _predicted(workload: Workload, **options: Any) -> ContenderAnswer:
     found = predict(
-        subject.model, subject.graph, seed=subject.seed, memory=subject.memory, **options
+        workload.model, workload.graph, seed=workload.seed, memory=workload.memory, **options
     )
-    return Answer(found.logits.mean, found.logits.var, found.mean, found.total)
+    return ContenderAnswer(found.logits.mean, found.logits.var, found.mean, found.total)
 
 
-def _masked(subject: Subject, method: str) -> Answer:
-    return _predicted(subject, method=method, samples=subject.masks)
+def _masked(workload: Workload, method: str) -> ContenderAnswer:
+    return _predicted(workload, method=method, samples=workload.masks)
 
 
 ALL = (

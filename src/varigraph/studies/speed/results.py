@@ -29,7 +29,7 @@ _CPU = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True)
-class Row:
+class ContenderRow:
     """One contender.
 
     Args:
@@ -82,10 +82,10 @@ class Speed:
     memory: str
     epochs: int
     machine: Machine
-    rows: tuple[Row, ...]
+    rows: tuple[ContenderRow, ...]
     absent: tuple[str, ...] = ()
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> ContenderRow:
         """The figures of a contender.
 
         Args:
@@ -93,7 +93,7 @@ class Speed:
         """
         return next(row for row in self.rows if row.name == name)
 
-    def ratio(self, row: Row, to: str) -> float | None:
+    def ratio(self, row: ContenderRow, to: str) -> float | None:
         """How many times longer it takes than another, timed in turn with it where that was done.
 
         Args:
@@ -124,8 +124,8 @@ class Speed:
             record: names, numbers and lists.
         """
         rows = tuple(
-            Row(
-                **{name: row[name] for name in Row.__dataclass_fields__ if name in row}
+            ContenderRow(
+                **{name: row[name] for name in ContenderRow.__dataclass_fields__ if name in row}
                 | _sources(row)
             )
             for row in record["rows"]
@@ -161,7 +161,7 @@ class Speed:
         absent = [f"Not installed here: {', '.join(self.absent)}."] if self.absent else []
         return (*LEGEND, *([short] if short else []), *wrong, *absent, f"{self.machine}.")
 
-    def _cells(self, row: Row) -> tuple[str, ...]:
+    def _cells(self, row: ContenderRow) -> tuple[str, ...]:
         return (
             row.name,
             about(row.sources),
@@ -214,7 +214,7 @@ def size(count: int | None) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
-def _cut(row: Row, masks: int) -> bool:
+def _cut(row: ContenderRow, masks: int) -> bool:
     return row.problem is None and row.masks < masks
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from varigraph.errors import VarigraphError
 from varigraph.studies.speed.contenders import BY_NAME, Contender
-from varigraph.studies.speed.subject import Builder, Subject
+from varigraph.studies.speed.workload import Builder, Workload
 
 Array = NDArray[Any]
 #: What the contender itself is called among those that are timed in turn.
@@ -95,25 +95,25 @@ def try_out(name: str, builder: Builder, terms: Terms) -> Trial:
     """
     torch.set_num_threads(terms.threads)
     try:
-        subject, contender = builder.build(), BY_NAME[name]
-        torch.manual_seed(subject.seed)
-        return _measured(contender, subject, terms)
+        workload, contender = builder.build(), BY_NAME[name]
+        torch.manual_seed(workload.seed)
+        return _measured(contender, workload, terms)
     except VarigraphError as error:
         return Trial(problem=error.problem)
     except (RuntimeError, MemoryError, ImportError) as error:  # of a rival, or for want of memory
         return Trial(problem=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
-def _measured(contender: Contender, subject: Subject, terms: Terms) -> Trial:
-    contender.run(subject.miniature)
-    memory = PeakMemory(subject.graph.x.device)
-    some = _affordable(contender, subject, terms.patience)
+def _measured(contender: Contender, workload: Workload, terms: Terms) -> Trial:
+    contender.run(workload.miniature)
+    memory = PeakMemory(workload.graph.x.device)
+    some = _affordable(contender, workload, terms.patience)
     answer = contender.run(some)
     peak = memory.bytes()
     medians = _in_turn(
-        {_THIS: lambda: contender.run(some), **_others(subject, terms)}, subject, terms
+        {_THIS: lambda: contender.run(some), **_others(workload, terms)}, workload, terms
     )
-    share, seconds = subject.masks / some.looped, medians.pop(_THIS, None)
+    share, seconds = workload.masks / some.looped, medians.pop(_THIS, None)
     return Trial(
         seconds=None if seconds is None else seconds * share,
         peak=peak,
@@ -124,10 +124,10 @@ def _measured(contender: Contender, subject: Subject, terms: Terms) -> Trial:
     )
 
 
-def _others(subject: Subject, terms: Terms) -> dict[str, Callable[[], object]]:
+def _others(workload: Workload, terms: Terms) -> dict[str, Callable[[], object]]:
     """Calls of those that are timed beside, run once already."""
     others: dict[str, Callable[[], object]] = {
-        name: partial(BY_NAME[name].run, subject) for name in terms.beside
+        name: partial(BY_NAME[name].run, workload) for name in terms.beside
     }
     for run in others.values() if terms.repeats else ():
         run()
@@ -135,35 +135,35 @@ def _others(subject: Subject, terms: Terms) -> dict[str, Callable[[], object]]:
 
 
 def _in_turn(
-    calls: dict[str, Callable[[], object]], subject: Subject, terms: Terms
+    calls: dict[str, Callable[[], object]], workload: Workload, terms: Terms
 ) -> dict[str, float]:
     """Median seconds of each; nothing where no repeats are asked for."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     while len(times[_THIS]) < terms.repeats and sum(times[_THIS]) <= terms.patience:
         for name, call in calls.items():
-            times[name].append(_seconds(call, subject))
+            times[name].append(_seconds(call, workload))
     return {name: statistics.median(found) for name, found in times.items() if found}
 
 
-def _affordable(contender: Contender, subject: Subject, patience: float) -> Subject:
+def _affordable(contender: Contender, workload: Workload, patience: float) -> Workload:
     """The same with as many masks as there is patience for, where they are run one by one."""
     if not contender.loops:
-        return subject
-    one = replace(subject, passes=1)
-    each = _seconds(lambda: contender.run(one), subject)
-    return replace(subject, passes=min(subject.masks, max(2, int(patience / each))))
+        return workload
+    one = replace(workload, passes=1)
+    each = _seconds(lambda: contender.run(one), workload)
+    return replace(workload, passes=min(workload.masks, max(2, int(patience / each))))
 
 
-def _seconds(call: Callable[[], object], subject: Subject) -> float:
-    _wait(subject)
+def _seconds(call: Callable[[], object], workload: Workload) -> float:
+    _wait(workload)
     start = time.perf_counter()
     call()
-    _wait(subject)
+    _wait(workload)
     return time.perf_counter() - start
 
 
-def _wait(subject: Subject) -> None:
-    if subject.graph.x.is_cuda:
+def _wait(workload: Workload) -> None:
+    if workload.graph.x.is_cuda:
         torch.cuda.synchronize()
 
 

@@ -21,7 +21,7 @@ FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class Workload:
     """A network, a graph and how much is asked of them.
 
     Args:
@@ -51,7 +51,7 @@ class Subject:
         return csr_adjacency(self.graph)
 
     @property
-    def miniature(self) -> Subject:
+    def miniature(self) -> Workload:
         """The same network on a ring of a few nodes, to load what is loaded at the first call."""
         x = self.graph.x[:FEW]
         nodes = torch.arange(len(x), device=x.device)
@@ -74,9 +74,9 @@ def csr_adjacency(graph: Data) -> Tensor:  # [nodes, nodes]
 
 
 class Builder(Protocol):
-    """What another process can make a subject of."""
+    """What another process can make a workload of."""
 
-    def build(self) -> Subject:
+    def build(self) -> Workload:
         """Make it, where it is to be measured."""
 
 
@@ -86,7 +86,7 @@ class Saved:
 
     Args:
         path: written by :meth:`of`.
-        masks: as in :class:`Subject`, and so is the rest.
+        masks: as in :class:`Workload`, and so is the rest.
         memory: bound.
         seed: of masks and draws.
         device: to measure on.
@@ -99,25 +99,27 @@ class Saved:
     device: str
 
     @classmethod
-    def of(cls, subject: Subject, path: Path, *, device: str) -> Saved:
-        """Write a subject to a file.
+    def of(cls, workload: Workload, path: Path, *, device: str) -> Saved:
+        """Write a workload to a file.
 
         Args:
-            subject: the paper's network and a graph, on the CPU.
+            workload: the paper's network and a graph, on the CPU.
             path: to write.
             device: to measure on.
         """
-        torch.save({"graph": subject.graph.to_dict(), "weights": subject.model.state_dict()}, path)
-        return cls(path, subject.masks, subject.memory, subject.seed, device)
+        torch.save(
+            {"graph": workload.graph.to_dict(), "weights": workload.model.state_dict()}, path
+        )
+        return cls(path, workload.masks, workload.memory, workload.seed, device)
 
-    def build(self) -> Subject:
+    def build(self) -> Workload:
         """Read it back."""
         stored = torch.load(self.path, weights_only=True)
         graph = Data(**stored["graph"])
         model = paper_network(graph)
         model.load_state_dict(stored["weights"])
         model, graph = model.eval().to(self.device), graph.to(self.device)
-        return Subject(model, graph, self.masks, self.memory, self.seed)
+        return Workload(model, graph, self.masks, self.memory, self.seed)
 
 
 LINKS_PER_NODE = 10
@@ -155,7 +157,7 @@ class Synthetic:
     seed: int = 0
     device: str = "cpu"
 
-    def build(self) -> Subject:
+    def build(self) -> Workload:
         """Make it."""
         draw = torch.Generator().manual_seed(self.seed)
         nodes = self.nodes or self.links // LINKS_PER_NODE
@@ -167,7 +169,7 @@ class Synthetic:
         )
         with own_randomness(self.seed):
             model = GraphSAGE(self.features, self.hidden, 2, self.classes, dropout=0.5)
-        return Subject(model.eval().to(device), graph, self.masks, self.memory, self.seed)
+        return Workload(model.eval().to(device), graph, self.masks, self.memory, self.seed)
 
 
 #: About the size of ogbn-products, whose links are 61,859,140 in one direction.
