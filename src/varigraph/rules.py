@@ -9,10 +9,10 @@ takes the operators that lead to a value: :class:`Dense`, :class:`Scale`, :class
 """
 
 from varigraph.moments import Gaussian, implements
+from varigraph.moments.activations import elementwise
 from varigraph.moments.convolutions import incoming
-from varigraph.moments.elementwise import elementwise
-from varigraph.moments.operators import Columns, Dense, Operator, Scale, Sum
 from varigraph.moments.propagation import recorded
+from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
 
 __all__ = [
     "Columns",

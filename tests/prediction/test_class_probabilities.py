@@ -103,7 +103,7 @@ def test_the_answers_are_probabilities(classes, spread):
     mean = 3 * random(30, classes)
     shares = {part: covariances(30, classes, spread, seed) for seed, part in enumerate(PARTS)}
     straight = shares["features"] + spread * torch.eye(classes).double()
-    bent = Bent.of(straight, 0.1 * spread * symmetric_bends(30, classes))
+    bent = Bent.of(straight, 0.1 * spread * symmetric_bends(30, classes), part="features")
     shares["features"] = straight + bent.covariance
     got, by_source = class_probabilities(logits_of(mean, bent, **shares))
     total = sum(by_source.values())
@@ -208,7 +208,7 @@ def test_a_bend_changes_the_variance_as_quadrature_says(classes, size):
     mean, straight = random(40, classes, seed=9), covariances(40, classes, 1.0, seed=classes)
     straight = straight + 0.3 * torch.eye(classes).double()
     bend = size * symmetric_bends(40, classes)
-    bent = Bent.of(straight, bend)
+    bent = Bent.of(straight, bend, part="features")
     whole = logits_of(mean, bent, features=straight + bent.covariance)
     got, parts = class_probabilities(whole)
     _, parts_without = class_probabilities(logits_of(mean, features=straight))
@@ -226,7 +226,10 @@ def test_a_bend_beside_another_source():
     """What is bent is drawn apart from what is not: their variances add up as in quadrature."""
     mean, straight = random(6, 2, seed=9), covariances(6, 2, 1.0, 1) + 0.3 * torch.eye(2).double()
     other, bend = covariances(6, 2, 0.5, 2), 0.2 * symmetric_bends(6, 2)
-    bent, rest = Bent.of(straight, bend), 0.01 * torch.eye(2).double().expand(6, 2, 2)
+    bent, rest = (
+        Bent.of(straight, bend, part="features"),
+        0.01 * torch.eye(2).double().expand(6, 2, 2),
+    )
     shares = {"features": straight + bent.covariance, "weights": other, "interactions": rest}
     got, by_source = class_probabilities(logits_of(mean, bent, **shares))
     u, weight = rule(2, 20)

@@ -16,9 +16,9 @@ from varigraph.prediction.logits import (
     CorrelatedLogits,
     diagonal,
     root_of,
-    with_sampled_masks,
 )
 from varigraph.prediction.predict import ask
+from varigraph.prediction.sources.weights import Weights
 
 PARTS = ("features", "links", "weights", "interactions")
 
@@ -125,7 +125,9 @@ def test_covariance_of_the_second_order_number_by_number(classes):
     white, want = white_bend(straight, bend), torch.zeros(3, classes, classes).double()
     for n, a, d, b, c in itertools.product(range(3), *[range(classes)] * 4):
         want[n, a, d] += white[n, a, b, c] * white[n, d, b, c] / 2
-    assert torch.allclose(Bent.of(straight, bend).covariance, want, rtol=1e-4)  # the ridge
+    assert torch.allclose(
+        Bent.of(straight, bend, part="features").covariance, want, rtol=1e-4
+    )  # the ridge
 
 
 @pytest.mark.parametrize("classes", [1, 2, 4])
@@ -135,7 +137,9 @@ def test_the_second_order_point_by_point(classes):
     want = torch.zeros(3, classes, 6).double()
     for n, a, b, c, p in itertools.product(range(3), *[range(classes)] * 3, range(6)):
         want[n, a, p] += white[n, a, b, c] * (u[b, p] * u[c, p] - int(b == c)) / 2
-    assert torch.allclose(Bent.of(straight, bend).moved(u), want, rtol=1e-3, atol=1e-3)
+    assert torch.allclose(
+        Bent.of(straight, bend, part="features").moved(u), want, rtol=1e-3, atol=1e-3
+    )
 
 
 def normal_product(classes, points=6):
@@ -153,7 +157,7 @@ def test_cumulants_of_what_is_drawn(classes):
     What is beyond that is of the third order in the bend, tr(K_a K_b K_c) in white, and known.
     """
     straight, bend = covariances(1, classes, classes + 2), 0.3 * bends(1, classes)
-    bent, white = Bent.of(straight, bend), white_bend(straight, bend)[0]
+    bent, white = Bent.of(straight, bend, part="features"), white_bend(straight, bend)[0]
     u, weight = normal_product(classes)
     drawn = (torch.linalg.cholesky(straight) @ u + bent.moved(u))[0]
     assert torch.allclose(drawn @ weight, torch.zeros(classes).double(), atol=1e-12)
@@ -166,19 +170,18 @@ def test_cumulants_of_what_is_drawn(classes):
 
 
 def test_logits_that_do_not_move_have_no_bend():
-    bent = Bent.of(torch.zeros(2, 3, 3).double(), torch.zeros(2, 3, 3, 3).double())
+    bent = Bent.of(torch.zeros(2, 3, 3).double(), torch.zeros(2, 3, 3, 3).double(), part="features")
     assert not bent.covariance.any()
     assert not bent.moved(random(3, 5)).any()
 
 
 def test_rows_and_blocks_of_nodes():
     straight, bend = covariances(7, 3, 5), bends(7, 3)
-    whole = Bent.of(straight, bend)
+    whole = Bent.of(straight, bend, part="features")
     blocks = [slice(0, 2), slice(2, 3), slice(3, 7)]
-    apart = [Bent.of(straight[block], bend[block]) for block in blocks]
-    joined = Bent.joined(apart)
-    assert torch.allclose(joined.covariance, whole.covariance)
-    assert torch.allclose(joined.white, whole.white)
+    apart = [Bent.of(straight[block], bend[block], part="features") for block in blocks]
+    assert torch.allclose(torch.cat([part.covariance for part in apart]), whole.covariance)
+    assert torch.allclose(torch.cat([part.white for part in apart]), whole.white)
     u = random(3, 4)
     for block, part in zip(blocks, apart, strict=True):
         assert torch.allclose(whole.rows(block).moved(u), part.moved(u))
@@ -190,7 +193,7 @@ def test_rows_and_blocks_of_nodes():
 
 def logits(nodes=4, classes=3):
     shares = {part: covariances(nodes, classes, 4, seed=i) for i, part in enumerate(PARTS)}
-    bent = Bent.of(shares["features"], bends(nodes, classes))
+    bent = Bent.of(shares["features"], bends(nodes, classes), part="features")
     return CorrelatedLogits(random(nodes, classes), shares, bent)
 
 
@@ -221,19 +224,17 @@ def test_negative_variances_count_as_none():
 def test_the_share_of_the_weights_stays_unless_masks_are_asked_for(weights, samples):
     model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.4))
     question = ask(model, noisy_ring(), weights=weights, samples=samples)
-    whole = logits(6, 3)
-    assert with_sampled_masks(whole, question) is whole
+    assert Weights().by_masks(question) is None
 
 
 def test_masks_that_are_asked_for_replace_the_share_of_the_weights():
     model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.4))
-    graph, whole = noisy_ring(), logits(6, 3)
-    got = with_sampled_masks(whole, ask(model, graph, weights="sampled", samples=3000))
-    assert all(got.shares[p] is whole.shares[p] for p in PARTS if p != "weights")
+    graph = noisy_ring()
+    got = Weights().by_masks(ask(model, graph, weights="sampled", samples=3000))
     runs = dropped(model, graph, 3000)
     want = torch.einsum("tni,tnj->nij", runs, runs) / 3000
     size = diagonal(want).sqrt()
-    off = (got.shares["weights"] - want) / (size[:, :, None] * size[:, None])
+    off = (got - want) / (size[:, :, None] * size[:, None])
     assert float(off.abs().max()) < 0.15  # 4 standard errors of the difference of two estimates
 
 

@@ -15,7 +15,7 @@ from prediction import measured
 from prediction.networks import Functional, made, noisy_ring
 from varigraph.errors import TooLargeError
 from varigraph.moments import Gaussian
-from varigraph.moments.tape import Bend, Drop, Scale, Tape
+from varigraph.moments.tape import Bend, Noise, Scale, Tape
 from varigraph.prediction import memory
 from varigraph.prediction.covariance import NodeBlocks
 from varigraph.prediction.first_order import method as first_order
@@ -82,7 +82,7 @@ def test_bytes_of_a_pass_are_those_of_its_numbers():
     tape.record(x)
     tape.record(y, (x, Scale(torch.zeros(10, 4))))
     tape.record(z, (y, Scale(torch.zeros(4))))
-    tape.drops.append(Drop(z, torch.zeros(10, 4)))
+    tape.noises.append(Noise(z, torch.zeros(10, 4), "weights"))
     tape.bends.append(Bend(z, y, torch.zeros(10, 4)))
     # One for the features' variance, mean and variance of y, variance of z, and the rest.
     assert memory.held_by(tape) == 4 * (1 + 80 + 40 + 40 + 4 + 40 + 40)

@@ -549,7 +549,7 @@ def test_names_must_be_complete(field):
         (lambda m, x, d: m(x, d.edge_index) / 0, "not a finite number"),
         (lambda m, x, d: m(x, d.edge_index).detach(), "cannot be differentiated"),
         (lambda m, x, d: m(d.x, d.edge_index), "does not depend on the features"),
-        (lambda m, x, d: F.dropout(m(x, d.edge_index)), "draws random numbers"),
+        (lambda m, x, d: m(x, d.edge_index) + torch.rand(1), "draws random numbers"),
         (lambda m, x, d: m(x, d.edge_index) + (x - x).sqrt().sum(), "by a feature of node 0"),
     ],
 )

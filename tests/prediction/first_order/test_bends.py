@@ -9,9 +9,8 @@ from torch.nn import functional as F
 from prediction.first_order.test_method import Two
 from prediction.networks import made, ring
 from varigraph.prediction.first_order import noise_root
-from varigraph.prediction.first_order.method import _Network
+from varigraph.prediction.first_order.method import FirstOrder
 from varigraph.prediction.first_order.noise_root import from_bends, to_features
-from varigraph.prediction.linearised import linearised
 from varigraph.prediction.predict import ask
 
 #: Noise so small that averaged slopes and bends are plain derivatives.
@@ -76,7 +75,7 @@ def graph(noise):
 def network(model, data, **options):
     question = ask(model, data, sources=("features",), samples=0, **options)
     with torch.no_grad():
-        return _Network(question, linearised(question), None)
+        return FirstOrder.of(question)
 
 
 @torch.no_grad()

@@ -8,14 +8,13 @@ import torch
 import torch_geometric.nn as gnn
 from torch import nn
 from torch.nn import functional as F
-from varigraph.prediction.first_order.masks_alone import MasksAlone
 
 import varigraph as vg
 from prediction.first_order.test_method import Two, uncertain
 from prediction.networks import made, noisy_ring, ring
 from varigraph.errors import MissingRuleError
 from varigraph.prediction import memory
-from varigraph.prediction.first_order.method import _Network
+from varigraph.prediction.first_order.method import FirstOrder
 from varigraph.prediction.first_order.responses import all_sums, sums_on_the_way, walk_back
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.predict import ask
@@ -200,7 +199,7 @@ def test_the_answer_does_not_depend_on_the_blocks(name, task, monkeypatch):
 @pytest.mark.parametrize("name", IN_BLOCKS)
 def test_less_at_once_is_more_blocks(name, monkeypatch):
     question = ask(made(IN_BLOCKS[name]), large_ring())
-    network = _Network(question, linearised(question), MasksAlone.of(question))
+    network = FirstOrder.of(question)
     assert len(list(network.blocks())) == 1
     monkeypatch.setattr(memory, "AT_ONCE", LITTLE)
     blocks = list(network.blocks())

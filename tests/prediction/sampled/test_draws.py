@@ -7,7 +7,6 @@ from scipy import stats
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.prediction.sampled.draws import (
     Design,
-    Draw,
     FullFeatures,
     SmallFeatures,
     coins,
@@ -101,22 +100,25 @@ def test_noise_that_differs_by_node_and_feature_is_drawn_in_full():
 # ---- which draw goes where ----
 
 
-@pytest.mark.parametrize("sources", [("features", "weights"), ("features", "links", "weights")])
-def test_pairs_share_one_source_and_nothing_else(sources):
+@pytest.mark.parametrize(("count", "group"), [(2, 4), (3, 4), (4, 6), (5, 6), (6, 8)])
+def test_pairs_share_one_source_and_nothing_else(count, group):
+    sources = tuple("abcdef"[:count])
     design = Design(sources, 10)
-    assert design.runs == 12
+    assert (design.group, design.runs) == (group, max(2, -(-10 // group)) * group)
     for source, pairs in design.pairs.items():
-        assert sorted(run for pair in pairs for run in pair) == [0, 1, 2, 3]
+        assert sorted(run for pair in pairs for run in pair) == list(range(group))
         for one, two in pairs:
-            a, b = (vars(design.draw(4 + run)) for run in (one, two))
+            a, b = (design.draw(group + run) for run in (one, two))
             assert [s for s in sources if a[s] == b[s]] == [source]
-    groups = [{vars(design.draw(4 * g + r))[s] for r in range(4) for s in sources} for g in (0, 1)]
+    groups = [
+        {design.draw(group * g + r)[s] for r in range(group) for s in sources} for g in (0, 1)
+    ]
     assert groups[0].isdisjoint(groups[1])
 
 
 def test_a_single_source_needs_no_pairs():
     design = Design(("links",), 7)
-    assert [design.draw(run) for run in range(7)] == [Draw(links=run) for run in range(7)]
+    assert [design.draw(run) for run in range(7)] == [{"links": run} for run in range(7)]
     assert design.pairs == {}
 
 
@@ -131,8 +133,8 @@ def test_figures_are_unbiased_at_any_number_of_runs():
     moments = SampledMoments(torch.full((20_000, 1), 100.0), design)
     for first in (0, 4):
         draws = [design.draw(run) for run in range(first, first + 4)]
-        f = torch.stack([signs[0][:, draw.features] for draw in draws])
-        w = torch.stack([signs[1][:, draw.weights] for draw in draws])
+        f = torch.stack([signs[0][:, draw["features"]] for draw in draws])
+        w = torch.stack([signs[1][:, draw["weights"]] for draw in draws])
         moments.add((100 + f + w + 3 * f * w)[..., None])
     figures = {"total": moments.total, **moments.shares, "rest": moments.interactions}
     for name, want in {"total": 11, "features": 1, "weights": 1, "rest": 9}.items():

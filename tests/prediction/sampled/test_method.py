@@ -516,8 +516,8 @@ def test_short_cuts_lead_to_the_same_answer(name, found, monkeypatch):
     assert not found[0].batched
     assert (found[0].network.features.mean.shape[1] < 120) == small
     assert (found[0].network.prefix is not None) == prefix
-    monkeypatch.setattr(shortcuts._Trial, "in_small_space", lambda self: (self.network, self.first))
-    monkeypatch.setattr(shortcuts._Trial, "use_sparse_products", lambda self, network, stack: None)
+    monkeypatch.setattr(shortcuts.Trial, "in_small_space", lambda self: (self.network, self.first))
+    monkeypatch.setattr(shortcuts.Trial, "use_sparse_products", lambda self, network, stack: None)
     plain = sampled(model, graph, samples=24)
     assert found[1].network.features.mean.shape[1] == 120
     for part, value in plain.by_source.items():

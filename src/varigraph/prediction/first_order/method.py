@@ -47,12 +47,7 @@ def first_order(question: Question) -> Prediction:
 
 
 def _first_order(question: Question) -> Prediction:
-    alone = {
-        source.name: NoiseAlone.of(question, source)
-        for source in considered(question)
-        if source.places_noise
-    }
-    network = FirstOrder(question, linearised(question), alone)
+    network = FirstOrder.of(question)
     return answer_by_blocks(
         network.blocks(),
         len(network.rows),
@@ -76,6 +71,13 @@ class FirstOrder:
     question: Question
     whole: Linearised
     alone: Mapping[str, NoiseAlone | None]
+
+    @classmethod
+    def of(cls, question: Question) -> FirstOrder:
+        """Run the network once, and once more for each source that must be known alone."""
+        noises = [source for source in considered(question) if source.places_noise]
+        alone = {source.name: NoiseAlone.of(question, source) for source in noises}
+        return cls(question, linearised(question), alone)
 
     @cached_property
     def shares(self) -> list[Share]:
