@@ -31,7 +31,7 @@ from varigraph.cli.options import (
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.errors import OptionError
-from varigraph.prediction.sources.source import all_parts
+from varigraph.prediction.sources.source import INTERACTIONS, all_parts
 from varigraph.reporting.text_table import TextTable, terminal
 from varigraph.studies.own_model.prediction_table import (
     Column,
@@ -218,7 +218,10 @@ SHOWN = {
     "std": "± {:.3g}",
     "total": "{:.3g}",
 }
-HEADS = {"confidence_std": "", "std": "", "predicted_name": "", "total": "variance"}
+HEADS = {
+    **{"confidence_std": "", "std": "", "predicted_name": "", "total": "variance"},
+    INTERACTIONS: "inter-\nactions",
+}
 
 
 def headline(found: Answer) -> list[str]:
@@ -260,7 +263,7 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
         )
         for row in rows
     )
-    header = (*(HEADS.get(name, name) for name in shown), *all_parts()[:3], "inter-\nactions")
+    header = tuple(HEADS.get(name, name) for name in (*shown, *all_parts()))
     title = f"{len(rows)} most uncertain of {len(total):,} nodes"
     return TextTable(title, header, body, words=1)
 

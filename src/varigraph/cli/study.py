@@ -21,6 +21,8 @@ from varigraph.cli.terminal import print_outcome, progress_bars, stdout
 from varigraph.files import check_target, write_text
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import Method
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.reporting.text_table import TextTable, terminal
 from varigraph.studies import sensitivity as sensitivity_study
 from varigraph.studies.comparison import study as paper_study
@@ -138,8 +140,8 @@ def _print_tables(outcome: paper_study.Outcome) -> None:
 NARROW = {
     "accuracy": "accu-\nracy",
     "variance": "vari-\nance",
-    "features": "fea-\ntures",
-    "interactions": "inter-\nactions",
+    FEATURES: "fea-\ntures",
+    INTERACTIONS: "inter-\nactions",
 }
 
 

@@ -17,7 +17,7 @@ from varigraph.metrics.calibration import Reliability
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level
 from varigraph.reporting.page.charts import VarianceBins
-from varigraph.reporting.sensitivity import COLOURS
+from varigraph.reporting.sensitivity import COLOURS, OTHER_COLOUR
 
 Place = Literal["upper left", "lower left"]
 ALEATORIC, EPISTEMIC, OURS, PAPER = "#3b6ea5", "#e0a458", "#222222", "#999999"
@@ -208,7 +208,8 @@ def sources(by_source: Mapping[str, Tensor], ax: Axes | None = None) -> Axes:
     """
     ax = ax or _new_axes(height=2.2)
     means = [float(by_source[part].double().mean()) for part in all_parts()]
-    ax.barh(all_parts(), means, color=[COLOURS[part] for part in all_parts()])
+    colours = [COLOURS.get(part, OTHER_COLOUR) for part in all_parts()]
+    ax.barh(all_parts(), means, color=colours)
     ax.invert_yaxis()
     ax.set_xlabel("mean variance of an answer")
     ax.spines[["top", "right"]].set_visible(False)

@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from varigraph.files import csv_text
-from varigraph.prediction.sources.source import all_parts
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
+from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.quantify.levels import Rung
 from varigraph.reporting.text_table import TextTable
 
@@ -72,11 +75,13 @@ def _variance(value: float) -> str:
 
 COLOURS = {
     "total": "#222222",
-    "features": "#3b6ea5",
-    "links": "#4f9d69",
-    "weights": "#e0a458",
-    "interactions": "#9a6fb0",
+    FEATURES: "#3b6ea5",
+    LINKS: "#4f9d69",
+    WEIGHTS: "#e0a458",
+    INTERACTIONS: "#9a6fb0",
 }
+#: Of a source that has no colour of its own.
+OTHER_COLOUR = "#7f7f7f"
 ERRORS = {
     "cross_entropy": ("cross entropy (nats)", "#222222"),
     "brier": ("Brier score", "#3b6ea5"),
@@ -121,7 +126,7 @@ def variance_by_source(rungs: Sequence[Rung], *, ladder: str, ax: Axes) -> Axes:
     levels = [rung.level for rung in rungs]
     for name in ("total", *shown_parts(rungs)):
         values = [rung.total if name == "total" else rung.by_source[name] for rung in rungs]
-        _line(ax, levels, values, name, COLOURS[name])
+        _line(ax, levels, values, name, COLOURS.get(name, OTHER_COLOUR))
     _logarithmic(ax, rungs)
     ax.set_ylabel("variance of a class probability")
     return _finish(ax, levels, ladder)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from varigraph.links import LinkQuality
+from varigraph.prediction.sources.links import LINKS
 from varigraph.quantify import Level
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ HEADER = (
     "aleatoric",
     "epistemic",
 )
-#: The column that is added where links are uncertain.
-LINKS = "links"
 _LEGEND = (
     "noise: variance of the features in per cent of their mean; accuracy in per cent; loss: cross "
     "entropy of the expected probabilities; NLL: equation 14, variances below 1e-6 count as 1e-6.",
@@ -36,12 +35,12 @@ _NONE = "–"
 
 
 def header(levels: Sequence[Level]) -> tuple[str, ...]:
-    """The names of the columns: :data:`HEADER`, and :data:`LINKS` where links are uncertain.
+    """The names of the columns: :data:`HEADER`, and that of the links where they are uncertain.
 
     Args:
         levels: what was measured and published at each level of noise.
     """
-    uncertain = any(level.scores.by_source["links"] > 0 for level in levels)
+    uncertain = any(level.scores.by_source[LINKS] > 0 for level in levels)
     return (*HEADER, LINKS) if uncertain else HEADER
 
 
@@ -131,7 +130,7 @@ def _row(level: Level) -> tuple[str, ...]:
         _printed(paper.total if paper else None),
         _variance(ours.aleatoric),
         _variance(ours.epistemic),
-        _variance(ours.by_source["links"]),
+        _variance(ours.by_source[LINKS]),
     )
 
 

@@ -23,8 +23,8 @@ from varigraph.files.locks import LOCK, unusable
 from varigraph.files.whole_file import say_unused
 
 CONFIG = "config.json"
-#: The folder within that of a run in which the probabilities of its links are computed.
-LINKS = "links"
+#: Where the probabilities of links are computed: in the folder of a run, or in the present one.
+LINKS_FOLDER = "links"
 FOLDS = "fold-*.npz"
 #: What studies write, by patterns; folds, by which their folder is known, go last. The options stay
 #: until those of the next run take their place: killed at any moment, a folder is one of a run.
@@ -140,9 +140,9 @@ def _held(folder: Path) -> list[Path]:
 
 
 def _clear(folder: Path) -> None:
-    if list((folder / LINKS).glob(FOLDS)):
-        with locked(folder / LINKS):
-            _clear(folder / LINKS)
+    if list((folder / LINKS_FOLDER).glob(FOLDS)):
+        with locked(folder / LINKS_FOLDER):
+            _clear(folder / LINKS_FOLDER)
     try:
         for pattern in _OURS:
             for path in folder.glob(pattern):

@@ -26,7 +26,7 @@ from varigraph.links.methods import RECIPES, Method, chosen
 from varigraph.reporting.plots import reliability_figure, write_png
 from varigraph.studies.config import Progress as StudyProgress
 from varigraph.studies.config import Study, in_hundredths, versions
-from varigraph.studies.folder import LINKS, claimed_folds
+from varigraph.studies.folder import LINKS_FOLDER, claimed_folds
 
 MEASURES = ("auc", "average_precision", "brier", "ece", "log_loss")
 
@@ -88,7 +88,7 @@ def links_study(
     name, graph = named_graph(source, root=root)
     links = link_pairs(graph.edge_index, nodes=graph.num_nodes)
     method = cast(Method, chosen(method, links=len(links)))
-    folder = Path(out) if out is not None else Path("links") / f"{name}-{method}-seed{seed}"
+    folder = Path(out) if out is not None else Path(LINKS_FOLDER) / f"{name}-{method}-seed{seed}"
     with claimed_folds(folder, fresh=fresh):
         likely = link_probabilities(
             graph,
@@ -232,7 +232,7 @@ class LinkSource:
             graph,
             study.dataset,
             seed=study.seed,
-            folder=folder / LINKS,
+            folder=folder / LINKS_FOLDER,
             root=root,
             progress=in_hundredths(progress, "links"),
         )

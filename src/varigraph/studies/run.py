@@ -30,7 +30,6 @@ from varigraph.training import PaperNetwork, paper_network, train
 #: What a run predicts with.
 METHOD: Method = "diagonal"
 WEIGHTS_FILE = "model.pt"
-_NAMES = ("mean", "aleatoric", "epistemic", *all_parts(), "logits_mean", "logits_var")
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,11 @@ def complete(arrays: Arrays, graph: Data) -> bool:
         graph: that they are to be about.
     """
     shape = (graph.num_nodes, int(graph.y.max()) + 1)
-    return all(name in arrays and arrays[name].shape == shape for name in _NAMES)
+    return all(name in arrays and arrays[name].shape == shape for name in _names())
+
+
+def _names() -> tuple[str, ...]:
+    return "mean", "aleatoric", "epistemic", *all_parts(), "logits_mean", "logits_var"
 
 
 def restored(arrays: Arrays, *, samples: int) -> Prediction:
@@ -226,7 +229,7 @@ def restored(arrays: Arrays, *, samples: int) -> Prediction:
         arrays: of :func:`stored`.
         samples: dropout masks that it was made with.
     """
-    tensors = {name: torch.from_numpy(arrays[name]) for name in _NAMES}
+    tensors = {name: torch.from_numpy(arrays[name]) for name in _names()}
     return Prediction(
         mean=tensors["mean"],
         by_source={part: tensors[part] for part in all_parts()},

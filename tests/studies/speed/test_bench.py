@@ -5,7 +5,7 @@ import varigraph as vg
 from varigraph.errors import DatasetError, OptionError
 from varigraph.studies.speed import bench as study
 from varigraph.studies.speed.bench import Truth
-from varigraph.studies.speed.contenders import CSR, FEATURES, PLAIN, Contender
+from varigraph.studies.speed.contenders import CSR, ONLY_FEATURES, PLAIN, Contender
 from varigraph.studies.speed.trial import Trial
 
 
@@ -18,7 +18,11 @@ def quick(monkeypatch):
         CSR: Trial(1.0, 2**20, 4, var),
         "ours": Trial(4.0, 2**21, 4, var, var),
     }
-    contenders = [Contender(PLAIN, None), Contender(CSR, None), Contender("ours", None, FEATURES)]
+    contenders = [
+        Contender(PLAIN, None),
+        Contender(CSR, None),
+        Contender("ours", None, ONLY_FEATURES),
+    ]
     monkeypatch.setattr(study, "present", lambda: contenders)
     monkeypatch.setattr(study, "tried", lambda name, builder, terms: trials[name])
 

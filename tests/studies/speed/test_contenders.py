@@ -9,7 +9,7 @@ import varigraph as vg
 from varigraph.moments.softmax import points_per_mask
 from varigraph.prediction.masks import Site, draw_masks
 from varigraph.studies.speed import contenders
-from varigraph.studies.speed.contenders import ALL, BOTH, BY_NAME, DIAGONAL, FEATURES, present
+from varigraph.studies.speed.contenders import ALL, BOTH, BY_NAME, DIAGONAL, ONLY_FEATURES, present
 from varigraph.studies.speed.workload import Workload, csr_adjacency
 
 NODES, CLASSES = 60, 4
@@ -118,7 +118,7 @@ def test_all_but_a_plain_forward_have_variances(directed, contender):
     for values in (found.logits, found.logits_var, found.mean, found.total):
         assert values.shape == (NODES, CLASSES)
         assert values.isfinite().all()
-    assert contender.sources in {FEATURES, BOTH, ("weights",)}
+    assert contender.sources in {ONLY_FEATURES, BOTH, ("weights",)}
 
 
 @pytest.mark.parametrize("contender", [c for c in ALL if c.loops], ids=lambda c: c.name)

@@ -12,6 +12,8 @@ from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
 from varigraph.moments.links import Reading, coins_of
 from varigraph.prediction.network_call import Forward
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
 from varigraph.quantify import Attribution, attribute
 from varigraph.quantify.attribute import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
@@ -102,7 +104,7 @@ def _edges(graph: Data) -> Tensor:  # -> [2, edges]
 
 
 #: Causes that are listed for a node, and single features.
-LISTED, FEATURES = 8, 3
+LISTED, LISTED_FEATURES = 8, 3
 #: Share of the variance below which a cause is not worth a line.
 WORTH = 0.001
 
@@ -194,7 +196,7 @@ def _entry(found: Attribution) -> dict[str, Any]:
         "rest": max(0.0, 1 - sum(cause.share for cause in listed)),
         "features": [
             {"what": found.names.of(feature), "share": feature.share}
-            for feature in found.features[:FEATURES]
+            for feature in found.features[:LISTED_FEATURES]
         ],
     }
 
@@ -202,6 +204,6 @@ def _entry(found: Attribution) -> dict[str, Any]:
 def _line(found: Attribution, cause: NodeShare | LinkShare) -> dict[str, Any]:
     if isinstance(cause, LinkShare):
         ends = [cause.source, cause.target]
-        return {"what": found.names.of(cause), "share": cause.share, "kind": "links", "ends": ends}
+        return {"what": found.names.of(cause), "share": cause.share, "kind": LINKS, "ends": ends}
     what = f"features of {found.names.of(cause)}"
-    return {"what": what, "share": cause.share, "kind": "features", "ends": [cause.node]}
+    return {"what": what, "share": cause.share, "kind": FEATURES, "ends": [cause.node]}

@@ -18,7 +18,9 @@ from varigraph.baselines.plain import DeepEnsemble, McDropout, Plain
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.predict import Method as HowToPredict
+from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.source import all_parts
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.studies.comparison.pieces import Bench, trained_network
 from varigraph.studies.comparison.protocols import CHOSEN, Protocol
 from varigraph.training import paper_network
@@ -98,9 +100,7 @@ def noise_aware(bench: Bench, noise: float) -> Baseline:
 
 def noise_blind(bench: Bench, noise: float) -> Baseline:
     """Dropout masks on the same network, trained as if features came clean."""
-    return ClosedForm(
-        _chosen(bench, 0.0), method="sampled", sources=("weights",), certain_links=True
-    )
+    return ClosedForm(_chosen(bench, 0.0), method="sampled", sources=(WEIGHTS,), certain_links=True)
 
 
 def _chosen(bench: Bench, noise: float) -> nn.Module:
@@ -280,13 +280,13 @@ class MixedScales:
             graph,
             method="diagonal",
             links="weight",
-            sources=("weights",),
+            sources=(WEIGHTS,),
             samples=samples,
             seed=seed,
         )
         noise = predict(self.model, graph, method="diagonal", links="weight", samples=0)
         none = torch.zeros_like(masks.epistemic)
-        parts = {"features": noise.logits.var, "weights": masks.epistemic}
+        parts = {FEATURES: noise.logits.var, WEIGHTS: masks.epistemic}
         return replace(
             masks,
             by_source={part: parts.get(part, none) for part in all_parts()},

@@ -7,6 +7,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -306,12 +307,12 @@ def _check_extent(path: Path, held: Any, *, packed: int) -> None:
 
 def _tensors(held: Any) -> Iterator[Tensor]:
     """All dense tensors in whatever was read, which may go round in circles."""
-    left, met = [held], set()
+    left, met = [held], set[_Same]()
     while left:
         part = left.pop()
-        if id(part) in met:
+        if _Same(part) in met:
             continue
-        met.add(id(part))
+        met.add(_Same(part))
         if isinstance(part, Tensor):
             if part.layout == torch.strided:
                 yield part
@@ -321,6 +322,19 @@ def _tensors(held: Any) -> Iterator[Tensor]:
             left += part.values()
         elif isinstance(part, list | tuple | set):
             left += part
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """An object as a key that only that object equals, whether or not it can be hashed."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return object.__hash__(self.value)
 
 
 def _refusal(said: str) -> str:

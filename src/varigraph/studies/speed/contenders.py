@@ -19,6 +19,8 @@ from torch_geometric.utils import scatter
 from varigraph.moments.softmax import points_per_mask
 from varigraph.prediction import predict
 from varigraph.prediction.memory import as_bytes
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.studies.speed.workload import Workload
 from varigraph.training import PaperNetwork
 
@@ -262,9 +264,7 @@ def _total(moments: list[Pair]) -> Pair:
 
 PLAIN, CSR = "plain forward", "plain forward, CSR"
 ONE_PASS, DIAGONAL = "vg: diagonal, one pass", "vg: diagonal, T masks"
-FEATURES: tuple[str, ...] = ("features",)
-WEIGHTS: tuple[str, ...] = ("weights",)
-BOTH: tuple[str, ...] = ("features", "weights")
+ONLY_FEATURES, ONLY_WEIGHTS, BOTH = (FEATURES,), (WEIGHTS,), (FEATURES, WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -298,21 +298,23 @@ def _masked(workload: Workload, method: str) -> ContenderAnswer:
 ALL = (
     Contender(PLAIN, plain),
     Contender(CSR, plain_csr),
-    Contender("dropout, T passes", dropout_loop, WEIGHTS, loops=True),
-    Contender("dropout, T passes, CSR", dropout_loop_csr, WEIGHTS, loops=True),
-    Contender("dropout, vmap, CSR", dropout_vmap, WEIGHTS, loops=True),
-    Contender("torch-uncertainty, CSR", torch_uncertainty, WEIGHTS, loops=True),
+    Contender("dropout, T passes", dropout_loop, ONLY_WEIGHTS, loops=True),
+    Contender("dropout, T passes, CSR", dropout_loop_csr, ONLY_WEIGHTS, loops=True),
+    Contender("dropout, vmap, CSR", dropout_vmap, ONLY_WEIGHTS, loops=True),
+    Contender("torch-uncertainty, CSR", torch_uncertainty, ONLY_WEIGHTS, loops=True),
     Contender("equation 13 by hand", equation_13, BOTH, loops=True),
     Contender("equation 13 by hand, CSR", equation_13_csr, BOTH, loops=True),
     Contender(
-        ONE_PASS, partial(_predicted, method="diagonal", sources=FEATURES, samples=0), FEATURES
+        ONE_PASS,
+        partial(_predicted, method="diagonal", sources=ONLY_FEATURES, samples=0),
+        ONLY_FEATURES,
     ),
     Contender(DIAGONAL, partial(_masked, method="diagonal"), BOTH),
     Contender("vg: covariance", partial(_predicted, method="covariance"), BOTH),
     Contender(
         "vg: first-order, features",
-        partial(_predicted, method="first-order", sources=FEATURES),
-        FEATURES,
+        partial(_predicted, method="first-order", sources=ONLY_FEATURES),
+        ONLY_FEATURES,
     ),
     Contender("vg: first-order", partial(_predicted, method="first-order"), BOTH),
     Contender("vg: sampled, T draws", partial(_masked, method="sampled"), BOTH),

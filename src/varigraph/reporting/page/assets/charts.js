@@ -39,7 +39,7 @@ function split(values, total) {
   return () => ({
     data: content.parts.map((part, place) => ({
       type: "bar", orientation: "h", name: part, y: [""], x: [shares[place]],
-      marker: { color: colour(part) }, hovertemplate: part + " %{x:.1%}<extra></extra>",
+      marker: { color: partColour(part) }, hovertemplate: part + " %{x:.1%}<extra></extra>",
     })),
     layout: {
       barmode: "relative", bargap: 0, showlegend: false, margin: { l: 0, r: 0, t: 4, b: 4 },
@@ -51,7 +51,7 @@ function split(values, total) {
 // The sources by name, each with its share.
 function splitKey(values, total) {
   return element("div", { class: "key" }, ...content.parts.map((part, place) =>
-    element("span", {}, element("i", { class: "dot", style: `background:var(--${part})` }),
+    element("span", {}, element("i", { class: "dot", style: `background:var(--${part}, var(--plain))` }),
       `${part} ${percent(total > 0 ? values[place] / total : 0)}`)));
 }
 
@@ -62,7 +62,7 @@ function reliability(found) {
       { x: [0, 1], y: [0, 1], mode: "lines", name: "as predicted", line: { color: colour("plain"), dash: "dash", width: 1 }, hoverinfo: "skip" },
       {
         x: found.predicted, y: found.observed, customdata: found.count, mode: "lines+markers", name: "observed, 95 % interval",
-        line: { color: colour("features") },
+        line: { color: colour("ours") },
         error_y: { type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), thickness: 1, width: 3 },
         hovertemplate: "confidence %{x:.2f}<br>right %{y:.2f}<br>%{customdata} nodes<extra></extra>",
       },
@@ -81,7 +81,7 @@ function risk(found) {
     hovertemplate: "%{x:.0%} accepted, %{y:.1%} wrong<extra></extra>",
   });
   return () => ({
-    data: [line("ours", "our variance", "features", "solid"), line("confidence", "softmax confidence", "weights", "dot")],
+    data: [line("ours", "our variance", "ours", "solid"), line("confidence", "softmax confidence", "rival", "dot")],
     layout: {
       xaxis: { title: { text: "share of nodes accepted" }, tickformat: ".0%", range: [0, 1.02] },
       yaxis: { title: { text: "share of errors" }, tickformat: ".0%", rangemode: "tozero" },
@@ -95,7 +95,7 @@ function noise(found) {
       .filter((part) => found.parts[part].some((value) => value !== 0))
       .map((part) => ({
         x: found.level, y: found.parts[part], name: part, mode: "lines+markers", stackgroup: "one",
-        line: { color: colour(part), width: 1 }, fillcolor: colour(part),
+        line: { color: partColour(part), width: 1 }, fillcolor: partColour(part),
         hovertemplate: part + " %{y:.3g}<extra></extra>",
       })),
     layout: {

@@ -6,6 +6,7 @@ const nodes = content.nodes;
 
 const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+const partColour = (part) => colour(part) || colour("plain"); // of a source that page.css does not know
 const short = (value) => (value === 0 ? "0" : Number(value.toPrecision(3)).toString());
 const percent = (share) => (share !== 0 && Math.abs(share) < 0.001 ? "< 0.1 %" : (100 * share).toFixed(1) + " %");
 const nameOf = (node) => (nodes.names ? nodes.names[node] : String(node));

@@ -19,7 +19,7 @@ function cell(shown, node) {
   if (shown.roomy) made.classList.add("roomy");
   if (shown.missed && verdict(node) === "wrong") made.classList.add("missed");
   if (shown.dot && mainSource[node] >= 0) {
-    made.prepend(element("span", { class: "dot", style: `background:var(--${content.parts[mainSource[node]]})` }));
+    made.prepend(element("span", { class: "dot", style: `background:var(--${content.parts[mainSource[node]]}, var(--plain))` }));
   }
   made.title = made.textContent;
   return made;
