@@ -39,7 +39,7 @@ def test_it_tells_the_groups_apart(fitted):
 
 def test_the_mean_is_that_of_dropout_on_the_learnt_graph(fitted):
     graph, generator = groups(), torch.Generator().manual_seed(5)
-    a = normalised(fitted.edge_index, 60, fitted.edge_weight).to_dense()
+    a = normalised(fitted.edge_index, 60, fitted.edge_weight).csr.to_dense()
     first, second = fitted.model.first, fitted.model.second
     draws = []
     for _ in range(3):

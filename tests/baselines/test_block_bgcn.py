@@ -110,12 +110,12 @@ def test_steps_go_to_the_observed_graph_first_and_then_to_drawn_ones(graph, monk
     monkeypatch.setattr(GcnTrainer, "step", spy)
     monkeypatch.setattr(block_bgcn, "fitted_blocks", spy_fit)
     model = BlockBgcn.fit(graph, **SHORT)
-    observed = normalised(graph.edge_index, 180).to_dense()
+    observed = normalised(graph.edge_index, 180).csr.to_dense()
     assert len(seen) == SHORT["epochs"]
-    assert all(torch.equal(adjacency.to_dense(), observed) for adjacency in seen[:15])
-    assert not any(torch.equal(adjacency.to_dense(), observed) for adjacency in seen[15:])
+    assert all(torch.equal(adjacency.csr.to_dense(), observed) for adjacency in seen[:15])
+    assert not any(torch.equal(adjacency.csr.to_dense(), observed) for adjacency in seen[15:])
     for adjacency, sample in zip(seen[-6:], model.samples, strict=True):
-        assert torch.equal(adjacency.to_dense(), normalised(sample.links, 180).to_dense())
+        assert torch.equal(adjacency.csr.to_dense(), normalised(sample.links, 180).csr.to_dense())
     assert [place for place, _ in fits] == [15, 20, 25]
     assert_close(fits[0][1].sum(dim=1), torch.ones(180))
 
@@ -131,7 +131,7 @@ def test_draws_are_shared_out_evenly_the_latest_graphs_first(graph, samples, use
         latest_first = [sample.network for sample in reversed(model.samples)]
         number = next(i for i, network in enumerate(latest_first) if network is self)
         wanted = normalised(model.samples[-1 - number].links, 180)
-        assert torch.equal(adjacency.to_dense(), wanted.to_dense())
+        assert torch.equal(adjacency.csr.to_dense(), wanted.csr.to_dense())
         used[number] += 1
         draws.append(forward(self, x, adjacency, generator))
         return draws[-1]
@@ -182,7 +182,7 @@ def test_link_probabilities_weigh_the_observed_links(graph, monkeypatch):
     seen = []
 
     def spy(self, adjacency):
-        seen.append(adjacency.to_dense())
+        seen.append(adjacency.csr.to_dense())
         return 0.0
 
     monkeypatch.setattr(GcnTrainer, "step", spy)
@@ -190,9 +190,9 @@ def test_link_probabilities_weigh_the_observed_links(graph, monkeypatch):
     pair = graph.edge_index.sort(dim=0).values
     weighed.edge_prob = 0.1 + 0.8 * torch.frac(0.37 * pair[0] + 0.21 * pair[1])
     BlockBgcn.fit(weighed, **SHORT)
-    wanted = normalised(graph.edge_index, 180, weighed.edge_prob).to_dense()
+    wanted = normalised(graph.edge_index, 180, weighed.edge_prob).csr.to_dense()
     assert torch.equal(seen[0], wanted)
-    assert not torch.allclose(wanted, normalised(graph.edge_index, 180).to_dense())
+    assert not torch.allclose(wanted, normalised(graph.edge_index, 180).csr.to_dense())
 
 
 @pytest.mark.parametrize(

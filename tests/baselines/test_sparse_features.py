@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from varigraph.baselines.gcn import SparseFeatures, dropped, lean
+from varigraph.baselines.gcn import dropped, lean
+from varigraph.sparse import Sparse
 
 
 def features(share, *, nodes=60, width=50, seed=0):
@@ -16,7 +17,7 @@ def test_product_and_gradient_are_those_of_the_dense_matrix(share):
     x = features(share)
     weight = torch.randn(50, 4, generator=torch.Generator().manual_seed(1), requires_grad=True)
     thin = lean(x)
-    assert isinstance(thin, SparseFeatures)
+    assert isinstance(thin, Sparse)
     assert_close(thin @ weight, x @ weight)
     (grad,) = torch.autograd.grad((thin @ weight).square().sum(), weight)
     assert_close(grad, torch.autograd.grad((x @ weight).square().sum(), weight)[0])

@@ -74,7 +74,7 @@ def test_a_layer_without_a_rule_is_sampled(networks, graph_file, with_graph):
     assert done.exit_code == 1, done.output
     found = json.loads(done.stdout)
     rows = by_name(found["layers"])
-    assert rows["0"]["rule"] == "linear.linear"
+    assert rows["0"]["rule"] == "layers.linear"
     assert rows["1"]["rule"] == "no rule: is sampled"
     assert "1.lin" not in rows  # inside of what is sampled
     assert found["method"] == "sampled"

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varigraph.moments import Gaussian
-from varigraph.moments.sparse import csr_tensor
+from varigraph.sparse import csr_tensor
 from varigraph.testing import Moments, jacobian, quadrature, sampling
 
 # Node 5 is alone; 0 -> 1 is listed twice; 3 has a loop.

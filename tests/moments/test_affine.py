@@ -14,7 +14,7 @@ from varigraph.errors import MissingRuleError, TooLargeError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.neighbours import neighbours_of
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 NODES, FEATURES = 5, 3
 MEMORY = 2**20

@@ -5,7 +5,7 @@ import weakref
 
 import torch
 
-from varigraph.moments.sparse import kept
+from varigraph.sparse import kept
 
 
 class Made:

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from varigraph.moments.cotangents import Pairs
-from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
+from varigraph.sparse import Sparse
 
 NODES, IN, OUT, OUTPUTS = 5, 3, 4, 2
 GENERATOR = torch.Generator().manual_seed(0)

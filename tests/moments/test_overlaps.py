@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from varigraph.errors import TooLargeError
 from varigraph.moments import affine as module
 from varigraph.moments.affine import overlaps
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 NODES = 9
 

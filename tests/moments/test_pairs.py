@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from varigraph.errors import TooLargeError
 from varigraph.moments.cotangents import Pairs, blocks_within, row_blocks
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 ROWS, OUTPUTS, FEATURES = 3, 2, 3
 

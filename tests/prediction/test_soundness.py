@@ -8,8 +8,8 @@ from torch_geometric.nn import GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import ModelError, OptionError, VarigraphError
-from varigraph.moments.sparse import without_notices
 from varigraph.prediction.first_order import noise_root
+from varigraph.sparse import without_notices
 
 CLOSED = ["first-order", "covariance", "diagonal"]
 METHODS = ["auto", *CLOSED, "sampled"]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,14 +11,14 @@ from torch import Tensor, nn
 from torch_geometric.utils import remove_self_loops, to_undirected
 
 from varigraph.errors import GraphError, ModelError, OptionError
-from varigraph.moments.sparse import csr_tensor
+from varigraph.sparse import Sparse
 
 #: Features of which fewer than this share differ from 0 are kept as a sparse matrix.
 SHARE = 0.2
 
 
-def normalised(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None) -> Tensor:
-    r""":math:`D^{-1/2} (A + I) D^{-1/2}`, symmetric, sparse CSR, float, ``[nodes, nodes]``.
+def normalised(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None) -> Sparse:
+    r""":math:`D^{-1/2} (A + I) D^{-1/2}`, symmetric, float, ``[nodes, nodes]``.
 
     A link listed in one direction counts in both, listed twice it counts once (with the larger
     weight), and a node's link to itself gives way to the identity.
@@ -39,8 +37,8 @@ def normalised(edge_index: Tensor, num_nodes: int, weight: Tensor | None = None)
     degree = torch.zeros(num_nodes, device=links.device).index_add_(0, rows, weight)
     order = (rows * num_nodes + columns).argsort()
     values = weight * (degree[rows] * degree[columns]).rsqrt()
-    start = F.pad(torch.bincount(rows, minlength=num_nodes).cumsum(0), (1, 0))
-    return csr_tensor(start, columns[order], values[order], (num_nodes, num_nodes))
+    entries = rows[order], columns[order], values[order]
+    return Sparse(*entries, (num_nodes, num_nodes), symmetric=True)
 
 
 class Gcn(nn.Module):
@@ -72,8 +70,8 @@ class Gcn(nn.Module):
 
     def forward(
         self,
-        x: Tensor | SparseFeatures,
-        adjacency: Tensor,
+        x: Tensor | Sparse,
+        adjacency: Sparse,
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Logits ``[nodes, classes]``.
@@ -83,12 +81,10 @@ class Gcn(nn.Module):
             adjacency: as :func:`normalised` gives it.
             generator: draws what is dropped; None drops nothing.
         """
-        hidden = propagated(adjacency, self._inputs(x, generator) @ self.first).relu()
-        return propagated(adjacency, self._inputs(hidden, generator) @ self.second)
+        hidden = (adjacency @ (self._inputs(x, generator) @ self.first)).relu()
+        return adjacency @ (self._inputs(hidden, generator) @ self.second)
 
-    def _inputs(
-        self, x: Tensor | SparseFeatures, generator: torch.Generator | None
-    ) -> Tensor | SparseFeatures:
+    def _inputs(self, x: Tensor | Sparse, generator: torch.Generator | None) -> Tensor | Sparse:
         return x if generator is None else dropped(x, self.dropout, generator)
 
 
@@ -134,7 +130,7 @@ class GcnTrainer:
         ]
         self._optimiser = torch.optim.Adam(groups, lr=learning_rate)
 
-    def step(self, adjacency: Tensor) -> float:  # [nodes, nodes]
+    def step(self, adjacency: Sparse) -> float:  # [nodes, nodes]
         """One step on this graph; the loss before it."""
         logits = self.model(self._x, adjacency, self._generator)
         loss = F.cross_entropy(logits[self._nodes], self._labels)
@@ -143,7 +139,7 @@ class GcnTrainer:
         self._optimiser.step()
         return loss.item()
 
-    def fit(self, adjacency: Tensor, *, epochs: int) -> Gcn:  # [nodes, nodes]
+    def fit(self, adjacency: Sparse, *, epochs: int) -> Gcn:  # [nodes, nodes]
         """The network after so many steps on this graph.
 
         Raises:
@@ -160,13 +156,13 @@ class GcnTrainer:
         return self.model
 
     @torch.no_grad()
-    def logits(self, adjacency: Tensor) -> Tensor:  # [nodes, nodes] -> [nodes, classes]
+    def logits(self, adjacency: Sparse) -> Tensor:  # [nodes, nodes] -> [nodes, classes]
         """What the network says now, with nothing dropped."""
         logits: Tensor = self.model(self._x, adjacency)
         return logits
 
     @torch.no_grad()
-    def draws(self, adjacency: Tensor, samples: int) -> Iterator[Tensor]:  # each [nodes, classes]
+    def draws(self, adjacency: Sparse, samples: int) -> Iterator[Tensor]:  # each [nodes, classes]
         """Logits with dropout left on, drawn anew each time."""
         for _ in range(samples):
             yield self.model(self._x, adjacency, self._generator)
@@ -177,25 +173,6 @@ def glorot(rows: int, columns: int, generator: torch.Generator) -> nn.Parameter:
     bound = math.sqrt(6 / (rows + columns))
     weight = torch.empty(rows, columns, device=generator.device)
     return nn.Parameter(weight.uniform_(-bound, bound, generator=generator))
-
-
-def propagated(adjacency: Tensor, h: Tensor) -> Tensor:  # [nodes, nodes], [nodes, features]
-    """``adjacency @ h`` for a symmetric sparse matrix."""
-    product: Tensor = _SymmetricProduct.apply(adjacency, h)  # type: ignore[no-untyped-call]
-    return product
-
-
-class _SymmetricProduct(torch.autograd.Function):
-    """Backwards it is the same product; torch would transpose the matrix every time."""
-
-    @staticmethod
-    def forward(ctx: Any, adjacency: Tensor, h: Tensor) -> Tensor:
-        ctx.adjacency = adjacency
-        return adjacency @ h.contiguous()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.adjacency @ gradients[0].contiguous()
 
 
 def _check_labels(labels: Tensor, classes: int) -> None:  # [train nodes]
@@ -211,69 +188,22 @@ def _check_labels(labels: Tensor, classes: int) -> None:  # [train nodes]
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SparseFeatures:
-    """A sparse matrix ``[nodes, features]`` whose transpose is sorted once and not at every step.
-
-    Args:
-        values: what differs from 0, row by row, ``[entries]``.
-        by_row: where each row starts, and the column of each entry.
-        by_column: where each column starts, and the row of each entry in the order of columns.
-        order: the entries in the order of columns, ``[entries]``.
-        shape: numbers of nodes and features.
-    """
-
-    values: Tensor
-    by_row: tuple[Tensor, Tensor]
-    by_column: tuple[Tensor, Tensor]
-    order: Tensor
-    shape: tuple[int, int]
-
-    def __matmul__(self, weight: Tensor) -> Tensor:  # [features, hidden] -> [nodes, hidden]
-        product: Tensor = _Product.apply(self, weight)  # type: ignore[no-untyped-call]
-        return product
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: SparseFeatures, weight: Tensor) -> Tensor:
-        ctx.x = x
-        return csr_tensor(*x.by_row, x.values, x.shape) @ weight
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        x: SparseFeatures = ctx.x
-        transpose = csr_tensor(*x.by_column, x.values[x.order], (x.shape[1], x.shape[0]))
-        return None, transpose @ gradients[0].contiguous()
-
-
-def lean(x: Tensor) -> Tensor | SparseFeatures:  # [nodes, features] -> the same
+def lean(x: Tensor) -> Tensor | Sparse:  # [nodes, features] -> the same
     """The same features, sparse where few of them differ from 0; that saves most of the time."""
     if x.count_nonzero() >= SHARE * x.numel():
         return x
     rows, columns = x.nonzero().unbind(dim=1)
-    order = columns.argsort(stable=True)
-    return SparseFeatures(
-        values=x[rows, columns],
-        by_row=(_starts(rows, x.size(0)), columns),
-        by_column=(_starts(columns, x.size(1)), rows[order]),
-        order=order,
-        shape=(x.size(0), x.size(1)),
-    )
+    return Sparse(rows, columns, x[rows, columns], (x.size(0), x.size(1)))
 
 
 def dropped(
-    x: Tensor | SparseFeatures, rate: float, generator: torch.Generator
-) -> Tensor | SparseFeatures:  # [nodes, features] -> the same
+    x: Tensor | Sparse, rate: float, generator: torch.Generator
+) -> Tensor | Sparse:  # [nodes, features] -> the same
     """Features of which a share is set to 0 and the rest scaled up, so that the mean stays."""
-    values = x.values if isinstance(x, SparseFeatures) else x
+    values = x.values if isinstance(x, Sparse) else x
     chance = torch.rand(values.shape, generator=generator, device=values.device)
     # In place: most of the time of a step goes into touching new memory here.
     scaled_mask = chance.ge_(rate).div_(1 - rate)
-    if isinstance(x, SparseFeatures):
-        return replace(x, values=scaled_mask.mul_(values))
+    if isinstance(x, Sparse):
+        return x.with_values(scaled_mask.mul_(values))
     return scaled_mask.mul_(x) if not x.requires_grad else x * scaled_mask
-
-
-def _starts(sorted_numbers: Tensor, count: int) -> Tensor:  # [entries] -> [count + 1]
-    return F.pad(torch.bincount(sorted_numbers, minlength=count).cumsum(0), (1, 0))

@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from varigraph.baselines.gcn import SparseFeatures, glorot, lean, normalised, propagated
+from varigraph.baselines.gcn import glorot, lean, normalised
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.links.link_pairs import link_pairs, non_links
+from varigraph.sparse import Sparse
 
 
 class Vgae(nn.Module):
@@ -33,10 +34,10 @@ class Vgae(nn.Module):
         self.log_std = glorot(hidden, size, generator)
 
     def forward(
-        self, x: Tensor | SparseFeatures, adjacency: Tensor
+        self, x: Tensor | Sparse, adjacency: Sparse
     ) -> tuple[Tensor, Tensor]:  # [nodes, size], [nodes, size]
         """Mean and log standard deviation."""
-        h = propagated(adjacency, propagated(adjacency, x @ self.first).relu())
+        h = adjacency @ (adjacency @ (x @ self.first)).relu()
         return h @ self.mean, h @ self.log_std
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
+
+from varigraph.sparse import Sparse
 
 
 class Messages:
@@ -36,14 +36,8 @@ class Messages:
 
     def _neighbours(self, rows: Tensor, columns: Tensor) -> Neighbours:
         degree = torch.bincount(rows, minlength=self._nodes)
-        start = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
         ones = torch.ones(len(columns), device=rows.device)
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-            warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
-            matrix = torch.sparse_csr_tensor(
-                start, columns, ones, (self._nodes, self._nodes), check_invariants=False
-            )
+        matrix = Sparse(rows, columns, ones, (self._nodes, self._nodes), symmetric=True)
         return Neighbours(matrix, degree.float()[:, None])
 
 
@@ -52,27 +46,13 @@ class Neighbours:
     """Who hears whom.
 
     Args:
-        matrix: 1 for each pair of neighbours, symmetric, sparse CSR, ``[nodes, nodes]``.
+        matrix: 1 for each pair of neighbours, symmetric, ``[nodes, nodes]``.
         degree: how many neighbours each node has, ``[nodes, 1]``.
     """
 
-    matrix: Tensor
+    matrix: Sparse
     degree: Tensor
 
     def mean(self, x: Tensor) -> Tensor:  # [nodes, features] -> [nodes, features]
         """Mean of the neighbours' features, 0 for a node that has none."""
-        total: Tensor = _SymmetricProduct.apply(self.matrix, x)  # type: ignore[no-untyped-call]
-        return total / self.degree.clamp_min(1)
-
-
-class _SymmetricProduct(torch.autograd.Function):
-    """A symmetric matrix times features: backwards it is the same product."""
-
-    @staticmethod
-    def forward(ctx: Any, matrix: Tensor, x: Tensor) -> Tensor:
-        ctx.matrix = matrix
-        return matrix @ x
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.matrix @ gradients[0].contiguous()
+        return (self.matrix @ x) / self.degree.clamp_min(1)

@@ -16,7 +16,7 @@ from torch import Tensor
 from varigraph.errors import MissingRuleError
 from varigraph.moments.cotangents import Pairs, row_blocks
 from varigraph.moments.gaussian import Gaussian, mapped_variance
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 #: Bytes that walks may take at once: larger blocks are no faster.
 AT_ONCE = 2**26
@@ -82,22 +82,22 @@ def overlaps(
     """
     every = torch.arange(len(node), device=node.device)
     own = Sparse(every, every, torch.ones_like(node), (len(node), len(node)))
-    matrices = {id(matrix): _reach_of(matrix) for chain in chains.values() for matrix in chain}
+    matrices = {matrix: _reach_of(matrix) for chain in chains.values() for matrix in chain}
     found: dict[tuple[Name, Name], list[Tensor]] = {}
     for rows in row_blocks(list(chains.values()), every, 1, memory, at_once=AT_ONCE):
-        known: dict[tuple[int, ...], Reach] = {(): _reach_of(own.picked(rows))}
+        known: dict[tuple[Sparse, ...], Reach] = {(): _reach_of(own.picked(rows))}
         for chain in chains.values():
-            _extend(known, tuple(map(id, chain)), matrices, rows)
+            _extend(known, tuple(chain), matrices, rows)
         for a, b in combinations_with_replacement(chains, 2):
-            one, two = (known[tuple(map(id, chains[name]))] for name in (a, b))
+            one, two = (known[tuple(chains[name])] for name in (a, b))
             found.setdefault((a, b), []).append(one.row_products(two, node))
     return {pair: torch.cat(blocks) for pair, blocks in found.items()}
 
 
 def _extend(
-    known: dict[tuple[int, ...], Reach],
-    chain: tuple[int, ...],
-    matrices: Mapping[int, Reach],
+    known: dict[tuple[Sparse, ...], Reach],
+    chain: tuple[Sparse, ...],
+    matrices: Mapping[Sparse, Reach],
     rows: Tensor,
 ) -> None:
     """Add the product of a chain's sums for some rows, from those of shorter chains."""
@@ -126,6 +126,8 @@ class Links(Protocol):
         """What walks there and back over one link carry more than a product of means."""
 
 
+#: Nodes whose variances are compared at a time.
+ROWS_AT_ONCE = 2**12
 #: Sums on the way from a value back to the features, by number.
 Path = tuple[int, ...]
 
@@ -151,20 +153,13 @@ class InputNoise:
     @classmethod
     def of(cls, var: Tensor, memory: int) -> InputNoise:  # [nodes, features]
         """Write variances as a product; refuse where they differ by node AND by feature."""
-        if 0 in var.stride():  # expanded from a number, [features] or [nodes, 1]
-            node, feature = var[:, 0], torch.ones_like(var[0])
-            if var.stride(0) == 0:
-                node, feature = torch.ones_like(var[:, 0]), var[0]
-            return cls(node, feature, memory)
-        row, column = divmod(int(var.argmax()), var.shape[1])
-        largest = var[row, column].clamp_min(torch.finfo(var.dtype).tiny)
-        node, feature = var[:, column] / largest, var[row]
-        if not torch.allclose(node[:, None] * feature, var, rtol=1e-4, atol=0):
+        parts = by_node_and_feature(var)
+        if parts is None:
             raise MissingRuleError(
                 "x_var differs by node and by feature at once",
                 'give it as [nodes, 1] or [features], or take method="sampled"',
             )
-        return cls(node, feature, memory)
+        return cls(*parts, memory)
 
     def paths(self, links: Links, before: Path) -> list[Path]:
         r"""The paths that go through one more sum.
@@ -226,6 +221,20 @@ class InputNoise:
         for number in path:
             pairs = pairs.through(self.sums[number])
         return pairs
+
+
+def by_node_and_feature(var: Tensor) -> tuple[Tensor, Tensor] | None:  # [nodes], [features]
+    r""":math:`v_{wk} = n_w f_k`: variances as a product; None where they are none, to 1e-4."""
+    if var.stride(0) == 0:  # one row for all nodes
+        return torch.ones_like(var[:, 0]), var[0]
+    if var.stride(1) == 0:
+        return var[:, 0], torch.ones_like(var[0])
+    row, column = divmod(int(var.argmax()), var.shape[1])
+    largest = var[row, column].clamp_min(torch.finfo(var.dtype).tiny)
+    node, feature = var[:, column] / largest, var[row]
+    blocks = zip(node.split(ROWS_AT_ONCE), var.split(ROWS_AT_ONCE), strict=True)
+    is_product = all(torch.allclose(n[:, None] * feature, v, rtol=1e-4, atol=0) for n, v in blocks)
+    return (node, feature) if is_product else None
 
 
 class Affine(Gaussian):

@@ -18,8 +18,8 @@ from varigraph.moments.maximum import group_max
 from varigraph.moments.propagation import added, recorded
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.softmax import Logits
-from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Columns, Scale, Sum
+from varigraph.sparse import Sparse
 
 Value = Gaussian | Tensor | float
 

@@ -21,7 +21,7 @@ from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
-from varigraph.moments.sparse import kept, without_notices
+from varigraph.sparse import kept, without_notices
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 AGGREGATIONS = (

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import TooLargeError
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 #: Numbers that are held at once: some megabytes.
 AT_ONCE = 2**20

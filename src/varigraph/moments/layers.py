@@ -17,8 +17,8 @@ from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.moments.neighbours import NeighbourSum
 from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements
-from varigraph.moments.sparse import csr_tensor
 from varigraph.moments.tape import Dense, Scale
+from varigraph.sparse import csr_tensor
 
 
 @implements(F.linear, exactness="exact for independent inputs", modules=[nn.Linear])

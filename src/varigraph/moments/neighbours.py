@@ -16,8 +16,8 @@ from varigraph.moments.by_rows import ByRows
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities, counted, each_once, merged, plain
 from varigraph.moments.propagation import current, recorded
-from varigraph.moments.sparse import Sparse, by_mkl
 from varigraph.moments.tape import Sum
+from varigraph.sparse import Sparse, by_mkl
 
 
 @dataclass(frozen=True, eq=False)

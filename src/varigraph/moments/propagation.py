@@ -66,13 +66,11 @@ class Propagation:
         """Note that a rule is used whose result is only approximate, whatever its input."""
         self.approximate[name] = None
 
-    def prepare(self, build: Callable[[], Any], *origin: Any) -> Any:
+    def prepare(self, build: Callable[[], Any], *origin: Hashable) -> Any:
         """What ``build`` returns, built once for every ``origin``."""
-        key = tuple(part if isinstance(part, (str, int, float)) else id(part) for part in origin)
-        if key not in self.prepared:
-            # The origin is kept with the result: an id is unique only while its object lives.
-            self.prepared[key] = (build(), origin)
-        return self.prepared[key][0]
+        if origin not in self.prepared:  # tensors are told apart by who they are, not by numbers
+            self.prepared[origin] = build()
+        return self.prepared[origin]
 
 
 _current: ContextVar[Propagation | None] = ContextVar("propagation", default=None)

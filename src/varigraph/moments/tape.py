@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from varigraph.errors import MissingRuleError
-from varigraph.moments.affine import InputNoise
+from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.cotangents import AT_ONCE, Pairs, row_slices
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:
     from varigraph.moments.neighbours import Neighbours
@@ -111,14 +110,14 @@ class Dense(Operator):
             for some in slices:
                 found[some] = weight @ block[some] @ weight.T
             return found
-        try:
-            noise = InputNoise.of(block, 0)
-        except MissingRuleError:  # differs by node and by feature: no shortcut
+        parts = by_node_and_feature(block)
+        if parts is None:  # no shortcut
             for some in slices:
                 found[some] = (weight * block[some, None]) @ weight.T
             return found
-        shared = (weight * noise.feature) @ weight.T
-        return torch.mul(noise.node[:, None, None], shared, out=found)
+        node, feature = parts
+        shared = (weight * feature) @ weight.T
+        return torch.mul(node[:, None, None], shared, out=found)
 
 
 @dataclass(frozen=True, eq=False)

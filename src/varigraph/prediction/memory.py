@@ -17,10 +17,10 @@ from varigraph.errors import OptionError, TooLargeError
 from varigraph.moments.affine import Affine
 from varigraph.moments.cotangents import blocks_within
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Entry, Noise, Operator, Tape
 from varigraph.prediction.first_order.responses import leaves, way_back
 from varigraph.prediction.sources.source import all_parts
+from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:
     from varigraph.prediction.first_order.coins import CoinSum

@@ -72,10 +72,11 @@ def test_the_small_space_has_the_same_distribution_behind_the_maps(shape):
     x = torch.randn(6, 40, generator=generator).double()
     var = (0.1 + torch.rand(shape, generator=generator)).double().expand_as(x)
     first, second = torch.randn(2, 5, 40, generator=generator).double()
-    matrices = {id(first): (first, True), id(second): (second.T.contiguous(), False)}
+    turned = second.T.contiguous()
+    matrices = {first: True, turned: False}
     small = SmallFeatures.of(FullFeatures(Gaussian(x, var)), matrices)
     assert small.mean.shape == (6, 10)
-    both = torch.cat([small.maps[id(first)], small.maps[id(second)].T])
+    both = torch.cat([small.maps[first], small.maps[turned].T])
     stacked = torch.cat([first, second])
     assert torch.allclose(small.mean @ both.T, x @ stacked.T)
     drawn = torch.stack([small.draw(s, seed=1) for s in range(4000)]) @ both.T
@@ -92,9 +93,9 @@ def test_noise_that_differs_by_node_and_feature_is_drawn_in_full():
     x, var = torch.rand(2, 6, 40, generator=generator).double()
     weight = torch.randn(5, 40, generator=generator).double()
     full = FullFeatures(Gaussian(x, var))
-    small = SmallFeatures.of(full, {1: (weight, True)})
+    small = SmallFeatures.of(full, {weight: True})
     want = full.draw(3, seed=0) @ weight.T
-    assert torch.allclose(small.draw(3, seed=0) @ small.maps[1].T, want)
+    assert torch.allclose(small.draw(3, seed=0) @ small.maps[weight].T, want)
 
 
 # ---- which draw goes where ----

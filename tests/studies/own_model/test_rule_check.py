@@ -18,16 +18,16 @@ def test_rows_are_the_layers_and_not_their_parts():
     assert found["the model itself"] == OWN_CODE
     assert found["convs.0"] == "convolutions.sage_conv"
     assert found["act"] == "activations.relu"
-    assert found["dropout"] == "dropout.dropout"
-    assert found["norms.0.module"] == "normalisation.batch_norm"
+    assert found["dropout"] == "layers.dropout"
+    assert found["norms.0.module"] == "layers.batch_norm"
     assert not [name for name in found if "lin_" in name or "aggr" in name]
 
 
 def test_parts_that_the_user_gave_are_shown():
     inner = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Identity(), nn.Softmin(dim=1))
     found = rules(nn.Sequential(GINConv(inner), nn.Bilinear(2, 2, 2)))
-    assert found["0.nn.0"] == "linear.linear"
-    assert found["0.nn.2"] == "shapes.moves_alike"
+    assert found["0.nn.0"] == "layers.linear"
+    assert found["0.nn.2"] == "arithmetic.moves_alike"
     assert found["0.nn.3"] == found["1"] == NO_RULE
     assert "0.nn" not in found  # a container does nothing of its own
 

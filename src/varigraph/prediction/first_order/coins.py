@@ -13,12 +13,12 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.cotangents import Pairs, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
-from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Entry, Tape
 from varigraph.prediction.first_order.noise_root import NoiseRoot, from_features
 from varigraph.prediction.first_order.responses import Responses, all_sums, walk_back
 from varigraph.prediction.first_order.shares import weighted_gram
 from varigraph.prediction.memory import WIDEST, Budget, RowCosts
+from varigraph.sparse import Sparse
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,8 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.cotangents import Pairs
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
-from varigraph.moments.sparse import Sparse
 from varigraph.moments.tape import Entry, Operator, Tape
+from varigraph.sparse import Sparse
 
 
 @dataclass

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
+from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.masks import WEIGHTS
 
@@ -165,8 +166,6 @@ def _stream(source: int, sample: int, seed: int) -> np.random.Philox:
 
 #: How much narrower the small space must be to be worth the change of basis.
 NARROWER = 2
-#: Nodes whose variances are compared at a time.
-ROWS_AT_ONCE = 2**12
 
 
 class Features(Protocol):
@@ -177,8 +176,8 @@ class Features(Protocol):
         """Features without noise."""
 
     @property
-    def maps(self) -> Mapping[int, Tensor]:
-        """Matrices to use in the place of the network's own, by the ids of those."""
+    def maps(self) -> Mapping[Tensor, Tensor]:
+        """Matrices to use in the place of the network's own, by those."""
 
     @property
     def bytes(self) -> int:
@@ -193,7 +192,7 @@ class FullFeatures:
     r"""All features: :math:`x + \sigma \circ z`, ``[nodes, features]``."""
 
     x: Gaussian
-    maps: Mapping[int, Tensor] = field(default_factory=dict)
+    maps: Mapping[Tensor, Tensor] = field(default_factory=dict)
 
     @property
     def mean(self) -> Tensor:
@@ -228,29 +227,29 @@ class SmallFeatures:
     Args:
         full: the features themselves.
         basis: Q, ``[features, directions]``.
-        maps: W Q for each W, by the id of W.
+        maps: W Q for each W.
         mean: :math:`Q' \mu`, ``[nodes, directions]``.
     """
 
     full: FullFeatures
     basis: Tensor
-    maps: Mapping[int, Tensor]
+    maps: Mapping[Tensor, Tensor]
     mean: Tensor
     _noise: tuple[Tensor, Tensor] | None
 
     @classmethod
-    def of(cls, full: FullFeatures, matrices: Mapping[int, tuple[Tensor, bool]]) -> SmallFeatures:
+    def of(cls, full: FullFeatures, matrices: Mapping[Tensor, bool]) -> SmallFeatures:
         """The small space of these matrices, each ``[out, features]`` or transposed.
 
         Args:
             full: the features.
-            matrices: by their ids; the flag is True for ``[out, features]``.
+            matrices: the flag is True for ``[out, features]``.
         """
-        as_rows = [w if rows else w.T for w, rows in matrices.values()]
+        as_rows = [w if rows else w.T for w, rows in matrices.items()]
         basis = torch.linalg.qr(torch.cat(as_rows).double().T)[0]
         maps = {
-            key: (w.double() @ basis if rows else basis.T @ w.double()).to(w)
-            for key, (w, rows) in matrices.items()
+            w: (w.double() @ basis if rows else basis.T @ w.double()).to(w)
+            for w, rows in matrices.items()
         }
         narrow = basis.to(full.mean)
         return cls(full, narrow, maps, full.mean @ narrow, _small_noise(full.x.var, basis))
@@ -270,33 +269,20 @@ class SmallFeatures:
         return torch.addcmul(self.mean, noise, std, out=noise)
 
 
-def worthwhile(matrices: Mapping[int, tuple[Tensor, bool]], width: int) -> bool:
+def worthwhile(matrices: Mapping[Tensor, bool], width: int) -> bool:
     """Whether the matrices together look at far fewer directions than there are features."""
-    seen = sum(w.numel() // width for w, _ in matrices.values())
+    seen = sum(w.numel() // width for w in matrices)
     return 0 < NARROWER * seen <= width
 
 
 def _small_noise(var: Tensor, basis: Tensor) -> tuple[Tensor, Tensor] | None:
     """Standard deviation by node, and a root of the covariance; a plain 1 stands for no root."""
-    parts = _by_node_and_feature(var)
+    parts = by_node_and_feature(var)
     if parts is None:
         return None
-    node, feature = parts
+    node, feature = unexpanded(parts[0][:, None]), parts[1]
     if bool((feature == feature[0]).all()):
         return (node * feature[0]).sqrt(), node.new_ones(())
     values, vectors = torch.linalg.eigh(basis.T @ (feature.double()[:, None] * basis))
     root = vectors * values.clamp_min(0).sqrt()
     return node.sqrt(), root.T.to(var)
-
-
-def _by_node_and_feature(var: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Variances as a product of one by node, ``[nodes, 1]``, and one by feature."""
-    if var.stride(0) == 0:  # one row for all nodes
-        return var.new_ones(1, 1), var[0]
-    if var.stride(1) == 0:
-        return var[:, :1], var.new_ones(var.shape[1])
-    row = var[var.sum(1).argmax()]
-    node = var.sum(1, keepdim=True) / row.sum().clamp_min(torch.finfo(var.dtype).tiny)
-    blocks = zip(node.split(ROWS_AT_ONCE), var.split(ROWS_AT_ONCE), strict=True)
-    same = all(torch.allclose(some * row, each, rtol=1e-5, atol=0) for some, each in blocks)
-    return (node, row) if same else None

@@ -17,8 +17,8 @@ from torch_geometric.nn import MessagePassing
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.running import unchanged
-from varigraph.moments.sparse import csr_tensor
 from varigraph.prediction.sampled.draws import coins
+from varigraph.sparse import csr_tensor
 
 
 class DrawnLinks:

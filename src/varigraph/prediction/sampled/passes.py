@@ -88,10 +88,10 @@ class Pass(TorchFunctionMode):
     ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
 
     Args:
-        maps: matrices to use in the place of others, which are known by their ids.
+        maps: matrices to use in the place of others.
     """
 
-    def __init__(self, maps: Mapping[int, Tensor]) -> None:
+    def __init__(self, maps: Mapping[Tensor, Tensor]) -> None:
         super().__init__()
         self.sites: list[Site] = []
         self.masking, self._maps = cast(Masking | None, None), maps
@@ -104,7 +104,7 @@ class Pass(TorchFunctionMode):
         if func in DROPOUT:
             return self._dropout(*args, **kwargs, in_place=func is torch.dropout_)
         if self._maps and (func is F.linear or func in MATMUL):
-            args = tuple(self._maps.get(id(arg), arg) for arg in args)
+            args = tuple(self._maps.get(arg, arg) for arg in args)
         result = func(*args, **kwargs)
         if func in SOFTMAX:
             self._softmax = result, _logits(*args, **kwargs)
@@ -191,20 +191,20 @@ class FirstPass(Pass):
     """
 
     def __init__(
-        self, maps: Mapping[int, Tensor], own: Mapping[int, Tensor], width: int, live: LiveTensors
+        self, maps: Mapping[Tensor, Tensor], own: frozenset[Tensor], width: int, live: LiveTensors
     ) -> None:
         super().__init__(maps)
-        self.widest, self.peak, self.matrices = 0, 0, dict[int, tuple[Tensor, bool]]()
+        self.widest, self.peak, self.matrices = 0, 0, dict[Tensor, bool]()
         self.given, self.used = cast(Tensor | None, None), False
         self._own, self._width, self._live = own, width, live
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if (func is F.linear or func in MATMUL) and len(args) > 1 and id(args[1]) in self._own:
+        if (func is F.linear or func in MATMUL) and len(args) > 1 and args[1] in self._own:
             transposed = func is F.linear
             if args[1].shape[-1 if transposed else 0] == self._width:
-                self.matrices[id(args[1])] = args[1], transposed
+                self.matrices[args[1]] = transposed
         result = super().__torch_function__(func, types, args, kwargs)
         if not self.used and self.given is not None and _computes(func, result):
             self.used = any(value is self.given for value in (*args, *(kwargs or {}).values()))

@@ -201,7 +201,7 @@ def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
 
 def _first_pass(network: Network, live: LiveTensors) -> FirstPass:
     model, maps = network.question.model, network.features.maps
-    own = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
+    own = frozenset([*model.parameters(), *model.buffers()])
     return FirstPass(maps, own, network.question.x.mean.shape[-1], live)
 
 

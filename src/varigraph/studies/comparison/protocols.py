@@ -17,7 +17,7 @@ from varigraph.data import load
 from varigraph.data.graphs import Split
 from varigraph.errors import OptionError
 from varigraph.links.methods import RECIPES
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 from varigraph.studies.config import NOISE, versions
 from varigraph.studies.folder import Pieces
 from varigraph.training import train

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
-from varigraph.moments.sparse import csr_tensor
+from varigraph.sparse import csr_tensor
 from varigraph.training import paper_network
 from varigraph.training.networks import own_randomness
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from varigraph.moments.sparse import Sparse
+from varigraph.sparse import Sparse
 
 
 @pytest.fixture
@@ -19,6 +19,30 @@ def matrix():
 def test_product_and_gradient(matrix):
     dense, x = matrix.csr.to_dense(), torch.randn(4, 5).double().requires_grad_()
     assert torch.allclose(matrix @ x, dense @ x)
+    assert torch.autograd.gradcheck(lambda t: matrix @ t, x)
+
+
+def test_gradients_reach_the_entries(matrix):
+    x = torch.randn(4, 5).double().requires_grad_()
+    values = matrix.values.clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v, t: matrix.with_values(v) @ t, (values, x))
+
+
+def test_other_values_at_the_same_places(matrix):
+    other = matrix.with_values(torch.tensor([5.0, 6.0, 7.0]).double())
+    want = torch.zeros(3, 4).double()
+    want[0, 1], want[0, 3], want[2, 0] = 5, 6, 7
+    assert torch.equal(other.csr.to_dense(), want)
+    assert torch.equal(other.transpose.csr.to_dense(), want.T)
+    assert torch.equal(matrix.csr.to_dense()[0], torch.tensor([0.0, 2.0, 0.0, -1.0]).double())
+
+
+def test_a_symmetric_matrix_is_its_own_transpose():
+    both = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    values = torch.tensor([2.0, 2.0, 3.0, 3.0]).double()
+    matrix = Sparse(both[0], both[1], values, (3, 3), symmetric=True)
+    assert matrix.transpose is matrix
+    x = torch.randn(3, 2).double().requires_grad_()
     assert torch.autograd.gradcheck(lambda t: matrix @ t, x)
 
 

@@ -1,11 +1,11 @@
-"""Sparse matrices, their product with its gradient, and what is made of links once."""
+"""Sparse matrices, their one product with its gradients, and what is made of links once."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -70,14 +70,24 @@ class Sparse:
     Args:
         rows: row of each entry, sorted, ``[entries]``.
         columns: column of each entry, ``[entries]``.
-        values: the entries, ``[entries]``.
+        values: the entries, ``[entries]``; what is learned through the product reaches them too.
         shape: numbers of rows and columns.
+        symmetric: the matrix is its own transpose.
+        fleeting: its values are used once, and not worth preparing for kernels.
     """
 
     rows: Tensor
     columns: Tensor
     values: Tensor
     shape: tuple[int, int]
+    symmetric: bool = False
+    fleeting: bool = False
+
+    def with_values(self, values: Tensor) -> Sparse:  # [entries]
+        """Other values at the same places, to be used once; what was sorted is not sorted again."""
+        other = replace(self, values=values, fleeting=True)
+        vars(other).update(start=self.start, _by_column=self._by_column)
+        return other
 
     @cached_property
     def start(self) -> Tensor:  # [rows + 1]
@@ -142,12 +152,25 @@ class Sparse:
     @cached_property
     def transpose(self) -> Sparse:
         """Rows and columns exchanged."""
+        if self.symmetric:
+            return self
+        order, columns, rows, start = self._by_column
+        shape = (self.shape[1], self.shape[0])
+        swapped = Sparse(columns, rows, self.values[order], shape, fleeting=self.fleeting)
+        vars(swapped).update(start=start)
+        return swapped
+
+    @cached_property
+    def _by_column(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The entries in the order of columns: their places, columns and rows, and the starts."""
         order = self.columns.argsort(stable=True)
-        swapped = self.columns[order], self.rows[order], self.values[order]
-        return Sparse(*swapped, (self.shape[1], self.shape[0]))
+        columns = self.columns[order]
+        counts = torch.bincount(columns, minlength=self.shape[1])
+        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return order, columns, self.rows[order], start.to(self.rows.dtype)
 
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
-        return _Product.apply(self, x)  # type: ignore[no-any-return,no-untyped-call]
+        return _Product.apply(self, self.values, x)  # type: ignore[no-any-return,no-untyped-call]
 
     def onto(self, out: Tensor, x: Tensor) -> Tensor:  # [rows, features], [columns, features]
         """``out + matrix @ x``, written over ``out``; nothing is learned through it."""
@@ -172,11 +195,15 @@ def _into_empty(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [colum
 
 
 class _Product(torch.autograd.Function):
-    """``matrix @ x``. torch has no rule for a batch of right-hand sides: they become columns."""
+    """``matrix @ x``, by which entries and x can be learned.
+
+    torch would form a message for every entry, and has no rule for a batch of right-hand sides:
+    they become columns.
+    """
 
     @staticmethod
-    def forward(matrix: Sparse, x: Tensor) -> Tensor:
-        if not fused(x, matrix.values):
+    def forward(matrix: Sparse, values: Tensor, x: Tensor) -> Tensor:
+        if matrix.fleeting or not fused(x, values):
             return _into_empty(matrix.csr, x.contiguous())
         from varigraph.kernels.neighbour_sums import neighbour_sums  # noqa: PLC0415 - needs Triton
 
@@ -185,14 +212,22 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.matrix = inputs[0]
+        ctx.save_for_backward(inputs[2] if ctx.needs_input_grad[1] else None)
 
     @staticmethod
-    def backward(ctx: Any, *grad: Tensor) -> tuple[None, Tensor]:
-        return None, ctx.matrix.transpose @ grad[0]
+    def backward(ctx: Any, *grad: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        matrix, above = ctx.matrix, grad[0].contiguous()
+        (x,), to_entries = ctx.saved_tensors, None
+        if x is not None:
+            pattern = matrix.with_values(torch.zeros_like(matrix.values)).csr
+            to_entries = torch.sparse.sampled_addmm(pattern, above, x.T).values()
+        return None, to_entries, matrix.transpose @ above if ctx.needs_input_grad[2] else None
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, int], matrix: Sparse, x: Tensor) -> tuple[Tensor, int]:
-        columns = x.movedim(in_dims[1], 1)  # [nodes, samples, features]
+    def vmap(
+        info: Any, in_dims: tuple[Any, Any, int], matrix: Sparse, values: Tensor, x: Tensor
+    ) -> tuple[Tensor, int]:
+        columns = x.movedim(in_dims[2], 1)  # [nodes, samples, features]
         product = matrix @ columns.flatten(1)
         return product.view(-1, *columns.shape[1:]), 1
 
