@@ -68,7 +68,7 @@ class Bgcn:
         seed: int = 0,
         progress: Progress | None = None,
     ) -> Bgcn:
-        """Learns a graph, then trains a network on it. Labels of training nodes only are read.
+        """Learns a graph, then trains a network on it. Only labels of training nodes are read.
 
         Args:
             graph: with ``x``, ``edge_index``, ``y`` and ``train_mask``. It stays as it is.
@@ -107,7 +107,7 @@ class Bgcn:
         return cls(model, links, weight, graph.num_nodes)
 
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
-        """Mean and variance over so many draws of the weights.
+        """Mean and variance over draws of the weights.
 
         Args:
             graph: with the features ``x`` to predict from. Its links are not looked at: messages

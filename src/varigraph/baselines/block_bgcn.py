@@ -79,7 +79,7 @@ class BlockBgcn:
 
         Args:
             graph: with ``x``, ``edge_index``, ``y`` and ``train_mask``. Its ``edge_prob``, if
-                any, weighs the observed links; to the block model a link is a link.
+                any, weights the observed links; to the block model a link is a link.
             classes: how many there are; the largest label of the training nodes + 1 if None.
             epochs: steps of training in all. The authors take 300, 350 and 400 for 20, 10 and 5
                 labels per class.
@@ -125,7 +125,7 @@ class BlockBgcn:
         return cls(samples, blocks)
 
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
-        """The mean over that many draws: as many for each graph as for any other, up to one.
+        """The mean over that many draws: equally many for each graph, give or take one.
 
         Args:
             graph: whose features ``x`` are used; its nodes are those of the graph of the

@@ -1,4 +1,4 @@
-"""The block model: likelihood of a graph whose nodes share in classes, its fit, graphs drawn."""
+"""The block model of nodes that share in classes: likelihood, fit, and graphs drawn from it."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def fitted_blocks(
         steps: how many; each moves 500 nodes.
 
     Raises:
-        OptionError: if ``across`` is no probability or ``steps`` is negative.
+        OptionError: if ``across`` is not a probability or ``steps`` is negative.
     """
     if not (0 < across < 1 and steps >= 0):
         raise OptionError(

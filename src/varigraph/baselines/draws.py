@@ -1,4 +1,4 @@
-"""What every baseline gives: a prediction; here from draws, by their mean and their scatter."""
+"""What every baseline gives: a prediction, here from the mean and the scatter of draws."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from varigraph.prediction.sources.weights import WEIGHTS
 class Baseline(Protocol):
     """A trained method that gives error bars.
 
-    What an input is uncertain about is no business of a baseline: ``x_var`` is not looked at, and
-    ``edge_prob`` weighs the messages as it did in training.
+    A baseline does not consider uncertain inputs: ``x_var`` is not looked at, and ``edge_prob``
+    weights the messages as it did in training.
     """
 
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
@@ -29,7 +29,7 @@ class Baseline(Protocol):
 
         Args:
             graph: with ``x`` and ``edge_index``; labels are not read.
-            samples: number of draws. Methods that draw nothing do without.
+            samples: number of draws. Methods that draw nothing ignore it.
             seed: of the draws; torch's global generator is left alone.
         """
 

@@ -21,13 +21,13 @@ from varigraph.prediction import Prediction
 from varigraph.prediction.checks import check_model
 from varigraph.training.train import check_lesson
 
-#: α of the prior Beta(α, 1) of the chance of a link to be kept.
+#: α of the prior Beta(α, 1) of the chance that a link is kept.
 PRIOR = 0.8
-#: The divergence from the priors grows to its full weight over so many epochs.
+#: The divergence from the priors grows to its full weight over this many epochs.
 WARM_UP = 20
-#: So often, in epochs, the validation loss is taken, from so many draws.
+#: Epochs between two validation losses, and the draws for each.
 LOOK_EVERY, DRAWS_PER_LOOK = 10, 20
-#: Of those draws: not one that predictions start from, lest the weights suit their very masks.
+#: Of those draws; predictions start elsewhere, so that weights are not chosen for their masks.
 LOOK_SEED = 2**40 + 1
 
 
@@ -40,8 +40,8 @@ class DropConnect:
         z_t \sim \mathrm{Bernoulli}(\pi_t), \qquad \pi_t \sim \mathrm{Kumaraswamy}(a, b)
 
     with a, b for every layer and a mask for every link and block of features. :math:`\pi` is the
-    chance of a link to be kept, in the masks, in the prior and in the penalty of the weights alike.
-    Kept messages are not scaled up, so only draws can answer, never their mean.
+    chance that a link is kept, in the masks, in the prior and in the penalty of the weights alike.
+    Messages that are kept are not scaled up, so only draws can answer, never their mean.
     https://arxiv.org/abs/2006.04064
 
     Args:
@@ -212,7 +212,7 @@ class DropConnectNetwork(nn.Module):
         widths: features, widths of the hidden layers, classes.
         blocks: blocks of features that have masks of their own, in every layer.
         scale: features are multiplied by it, so that they are about 1 in size: masks make every
-            layer's answer smaller, and small features would never be heard behind four of them.
+            layer's answer smaller, and small features would be lost after four of them.
         generator: draws the first weights.
     """
 
@@ -265,7 +265,7 @@ class DropConnectNetwork(nn.Module):
         A weight counts as often as it is kept: one that is dropped is back at its prior.
 
         Args:
-            prior: α, of the chance of a link to be kept.
+            prior: α, of the chance that a link is kept.
         """
         layers = self._all
         sizes = [layer.keep.mean * layer.weight.square().sum() / 2 for layer in layers]

@@ -1,4 +1,4 @@
-"""A graph convolution whose links are kept or dropped at random, apart for blocks of features."""
+"""A graph convolution that drops links at random, separately for each block of features."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class DropConnectLayer(nn.Module):
         h_u' = b + \sum_{v, k} z_{vuk}\, w_{vu}\, h_v^{(k)} W^{(k)}, \qquad
         z_{vuk} \sim \mathrm{Bernoulli}(\pi), \qquad \pi \sim \mathrm{Kumaraswamy}(a, b)
 
-    One :math:`\pi`, the chance of a link to be kept, serves the whole layer. What is kept is not
+    One :math:`\pi`, the chance that a link is kept, serves the whole layer. What is kept is not
     scaled up, so that with :math:`\pi = 1` it is a GCN layer.
 
     Args:
         inputs: features per node.
         outputs: features per node afterwards.
-        blocks: the inputs are split into so many blocks, each with masks of its own.
+        blocks: the inputs are split into this many blocks, each with masks of its own.
         generator: draws the first weights and the first a and b.
     """
 
@@ -52,7 +52,7 @@ class DropConnectLayer(nn.Module):
 
     @property
     def keep(self) -> Kumaraswamy:
-        """What is believed about the chance of a link to be kept."""
+        """What is believed about the chance that a link is kept."""
         a, b = F.softplus(self.shapes)
         return Kumaraswamy(a, b)
 
@@ -91,13 +91,13 @@ class DropConnectLayer(nn.Module):
 
 
 class MaskedLinks:
-    r"""Links and self-loops weighed as in a GCN, :math:`w_{vu} = (d_v d_u)^{-1/2}`.
+    r"""Links and self-loops weighted as in a GCN, :math:`w_{vu} = (d_v d_u)^{-1/2}`.
 
     Weights are those of the whole graph: masks act on what is normalised already. Where the graph
     has ``edge_prob`` a link weighs :math:`p_{vu} w_{vu}`, as in :func:`varigraph.train`.
 
     Args:
-        graph: with ``x``, ``edge_index`` and maybe ``edge_prob``.
+        graph: with ``x``, ``edge_index`` and, if known, ``edge_prob``.
         blocks: number of blocks of features that have masks of their own.
 
     Attributes:
@@ -115,7 +115,7 @@ class MaskedLinks:
         order = (links[1] * nodes + links[0]).argsort(stable=True)
         self.edge_index, self.weight, self.blocks = links[:, order], weight[order], blocks
         block = torch.arange(blocks, device=links.device)
-        # One product serves all blocks: a node's messages lie below each other, block by block.
+        # One product serves all blocks: a node's messages are below each other, block by block.
         rows = self.edge_index[1].repeat_interleave(blocks)
         columns = (self.edge_index[0, :, None] * blocks + block).flatten()
         weights = self.weight.repeat_interleave(blocks)

@@ -13,7 +13,7 @@ from torch_geometric.utils import remove_self_loops, to_undirected
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.sparse import Sparse
 
-#: Features of which fewer than this share differ from 0 are kept as a sparse matrix.
+#: Features of which fewer than this share differ from 0 are stored as a sparse matrix.
 SHARE = 0.2
 
 
@@ -46,7 +46,7 @@ class Gcn(nn.Module):
 
     Args:
         features: per node.
-        classes: to tell apart.
+        classes: how many there are.
         hidden: width of the hidden layer.
         dropout: share of each layer's inputs that is dropped when a generator is given.
         generator: draws the first weights (Glorot); torch's own is left alone.
@@ -140,7 +140,7 @@ class GcnTrainer:
         return loss.item()
 
     def fit(self, adjacency: Sparse, *, epochs: int) -> Gcn:  # [nodes, nodes]
-        """The network after so many steps on this graph.
+        """The network after some steps on this graph.
 
         Raises:
             ModelError: if the loss is not a number in the end.
@@ -199,7 +199,7 @@ def lean(x: Tensor) -> Tensor | Sparse:  # [nodes, features] -> the same
 def dropped(
     x: Tensor | Sparse, rate: float, generator: torch.Generator
 ) -> Tensor | Sparse:  # [nodes, features] -> the same
-    """Features of which a share is set to 0 and the rest scaled up, so that the mean stays."""
+    """Features of which a share is set to 0 and the rest scaled up, so the mean is the same."""
     values = x.values if isinstance(x, Sparse) else x
     chance = torch.rand(values.shape, generator=generator, device=values.device)
     # In place: most of the time of a step goes into touching new memory here.

@@ -28,7 +28,7 @@ ABOVE = 1.1
 BOUNDARY = 0.99
 #: Share of the promised descent that a step must keep, and how often it is halved at most.
 DESCENT, HALVINGS = 1e-4, 50
-#: Rounding errors that are let pass, in units of the last digit of a price.
+#: Rounding errors that are tolerated, in units of the last digit of a price.
 LAST_DIGITS = 4
 
 
@@ -60,7 +60,7 @@ def log_degree_graph(
     tolerance: float = 1e-9,
     max_steps: int = 500,
 ) -> LogDegreeGraph:
-    r"""Weights of pairs of nodes: near ones get much, far ones nothing, and no node stays alone.
+    r"""Weights of pairs of nodes: near ones get much, far ones nothing, and no node is left alone.
 
     They minimise
 
@@ -89,7 +89,7 @@ def log_degree_graph(
 
     Raises:
         GraphError: if a node is in no pair, or a distance is not a number or negative.
-        ModelError: if the steps did not suffice.
+        ModelError: if the steps were not enough.
         OptionError: if a or b is not positive.
 
     Example:
@@ -157,7 +157,7 @@ def distance_scale(
     *,
     average: Average = "mean",
 ) -> float:
-    r"""The factor :math:`\theta` on the distances that gives each node so many edges on average.
+    r"""The factor :math:`\theta` on the distances that gives nodes this many edges on average.
 
     A node alone, with partners at the distances :math:`z_1 \le z_2 \le \dots`, has k edges for
 
@@ -171,10 +171,10 @@ def distance_scale(
     Args:
         nearest: distances of each node's nearest partners, at least ``edges`` + 1, ascending.
         edges: wanted per node.
-        average: over nodes. The median bears outliers.
+        average: over nodes. The median is robust to outliers.
 
     Raises:
-        GraphError: if there are too few partners, or ties leave no node that tells the scale.
+        GraphError: if there are too few partners, or ties leave no node that sets the scale.
         OptionError: if ``edges`` or ``average`` makes no sense.
 
     Example:

@@ -34,12 +34,12 @@ class Plain:
     model: nn.Module
 
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
-        """The softmax of one pass; ``samples`` and ``seed`` have nothing to decide."""
+        """The softmax of one pass; ``samples`` and ``seed`` change nothing."""
         return from_draws([plain_logits(self.model, graph)], method="plain")
 
 
 def plain_logits(model: nn.Module, graph: Data) -> Tensor:  # -> [nodes, classes]
-    """What a network says in evaluation mode, every message weighed as in training.
+    """What a network says in evaluation mode, every message weighted as in training.
 
     Raises:
         GraphError: the graph or its link probabilities cannot be right.
@@ -81,7 +81,7 @@ class McDropout:
 
 @dataclass(frozen=True, eq=False)
 class DeepEnsemble:
-    r"""Mean and variance of the softmax over M networks that were trained apart.
+    r"""Mean and variance of the softmax over M networks that were trained separately.
 
     .. math::
         \bar y = \frac1M \sum_m \operatorname{softmax}(f_m(x)), \qquad
@@ -116,7 +116,7 @@ class DeepEnsemble:
         Args:
             build: an untrained network from a seed, as
                 ``lambda seed: vg.paper_network(graph, seed=seed)``.
-            graph: what :func:`varigraph.train` wants.
+            graph: as for :func:`varigraph.train`.
             members: how many.
             seed: member i gets the seed ``1000 * seed + i``.
             **training: options of :func:`varigraph.train`, such as ``epochs``.
@@ -133,6 +133,6 @@ class DeepEnsemble:
         return cls(models)
 
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
-        """The mean over the members; ``samples`` and ``seed`` have nothing to decide."""
+        """The mean over the members; ``samples`` and ``seed`` change nothing."""
         logits = (plain_logits(model, graph) for model in self.models)
         return from_draws(logits, method="deep-ensemble")

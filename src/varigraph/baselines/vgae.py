@@ -52,7 +52,7 @@ def embedding(
     negatives: int = 1,
     seed: int = 0,
 ) -> Tensor:  # [nodes, size]
-    r"""The mean vector of each node after training: the nearer, the likelier a link.
+    r"""The mean vector of each node after training: the nearer two are, the likelier a link.
 
     .. math:: \tfrac12 \operatorname{mean}_\text{links} \log(1 + e^{-z_i \cdot z_j})
         + \tfrac12 \operatorname{mean}_\text{others} \log(1 + e^{z_i \cdot z_j})
@@ -61,7 +61,7 @@ def embedding(
     is the loss of the original with its weight on links. The mean over the other pairs is taken
     over some, drawn anew in each epoch, not over all :math:`N^2`: unbiased, and without a matrix
     of that size. As in the original, each node counts as linked to itself. The features of each
-    node are brought to length 1: 200 epochs do not suffice for small ones. Labels are not read.
+    node are brought to length 1: 200 epochs are not enough for small ones. Labels are not read.
 
     https://arxiv.org/abs/1611.07308
 
@@ -122,7 +122,7 @@ def _loss(
     z = mean + noise * log_std.exp()
     linked = F.softplus(-_likeness(z, links))
     itself = F.softplus(-z.square().sum(dim=1))
-    # In the matrix each link stands twice, each node once.
+    # In the matrix each link is there twice, each node once.
     positive = (2 * linked.sum() + itself.sum()) / (2 * len(linked) + len(itself))
     negative = F.softplus(_likeness(z, others)).mean()
     divergence = (mean.square() + (2 * log_std).exp() - 1 - 2 * log_std).sum(dim=1).mean() / 2

@@ -30,11 +30,11 @@ _KEYWORD = re.compile(
 
 @contextmanager
 def explained(stopped: str = GOES_ON, *, as_json: bool = False) -> Iterator[None]:
-    """Within it, errors of our own exit with 2, and Ctrl-C with 130; unused files are noted.
+    """Within it, our own errors exit with 2, and Ctrl-C with 130; unused files are noted.
 
     Args:
         stopped: what to say after Ctrl-C.
-        as_json: print errors as JSON, where results would stand.
+        as_json: print errors as JSON, where results would be.
     """
     try:
         with warnings.catch_warnings():

@@ -17,27 +17,27 @@ NETWORK, METHOD, NOISE, OUTPUT = "Network", "Method", "Noise and links", "Output
 
 
 def datasets(incomplete: str) -> list[str]:
-    """Names of data sets that begin so."""
+    """Names of data sets that begin with this text."""
     return [name for name in DATASETS if name.startswith(incomplete.lower())]
 
 
 def graphs(incomplete: str) -> list[str]:
-    """Names of data sets and files that begin so."""
+    """Names of data sets and files that begin with this text."""
     return [*datasets(incomplete), *sorted(glob(f"{incomplete}*"))]
 
 
 def methods(incomplete: str) -> list[str]:
-    """Methods of prediction that begin so."""
+    """Methods of prediction that begin with this text."""
     return [name for name in METHODS if name.startswith(incomplete)]
 
 
 def readings(incomplete: str) -> list[str]:
-    """Readings of a link's probability that begin so."""
+    """Readings of a link's probability that begin with this text."""
     return [name for name in get_args(Reading) if name.startswith(incomplete)]
 
 
 def tasks(incomplete: str) -> list[str]:
-    """Tasks that begin so."""
+    """Tasks that begin with this text."""
     return [name for name in get_args(Tasks) if name.startswith(incomplete)]
 
 

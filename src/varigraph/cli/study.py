@@ -29,7 +29,7 @@ from varigraph.studies.comparison import study as paper_study
 from varigraph.studies.sensitivity import DOUBT, NOISE
 
 RESUMES = "stopped; what was finished is kept, --resume goes on"
-#: Seeds, draws and links where nothing else is asked for, in a whole study and in a quick look.
+#: Default seeds, draws and links, of a whole study and of a quick look.
 WHOLE, QUICK = (5, 100, "hadamard"), (1, 20, "none")
 
 
@@ -103,7 +103,7 @@ def paper(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[paper_study.Step], None]]:
-    """A bar where somebody watches; elsewhere a line for each piece, on standard error."""
+    """A bar on a terminal; elsewhere a line for each piece, on standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda step: print(_line(step), file=sys.stderr, flush=True)

@@ -27,7 +27,7 @@ WIDE = 200
 
 
 def stdout() -> Console:
-    """Standard output, without colour where nobody watches; text is shown as it is.
+    """Standard output, without colour if it is not a terminal; text is shown as it is.
 
     Names and paths of users may hold ``[/y]`` or ``:x:``, which rich would obey.
     """
@@ -38,10 +38,10 @@ def stdout() -> Console:
 
 
 def cell(text: str, *, width: int = 30) -> str:
-    """Text of others in a line of up to ``width`` characters, none of which controls the terminal.
+    """A line of up to ``width`` characters of foreign text, none of which controls the terminal.
 
     Args:
-        text: a name of a node, say.
+        text: such as the name of a node.
         width: characters to show.
     """
     line = "".join(char if char.isprintable() else " " for char in text)
@@ -81,7 +81,7 @@ def print_outcome(outcome: Outcome, tables: Iterable[RenderableType]) -> None:
     console.print(str(outcome.folder), soft_wrap=True)
 
 
-#: Seconds in which what an earlier call had finished is read back: it says nothing about speed.
+#: Seconds for reading back what an earlier call had finished, which says nothing about speed.
 RESUMING = 1.0
 #: Seconds over which the speed is taken; the parts of a fold are not equally fast.
 WINDOW = 600.0
@@ -107,7 +107,7 @@ def progress_bars(console: Console | None = None) -> Iterator[Show]:
 
 
 class Lines:
-    """Progress for a file or a pipe: plain lines, none of which is taken back.
+    """Progress for a file or a pipe: plain lines, none of which is overwritten.
 
     Args:
         console: where to write.
@@ -123,7 +123,7 @@ class Lines:
 
         Args:
             stage: whose work it is.
-            done: steps behind us.
+            done: steps done.
             total: steps in all.
         """
         now = time.monotonic()

@@ -27,7 +27,7 @@ def sensitivity_table(
     """One row for each rung; sources that cause nothing have no column.
 
     Args:
-        rungs: from the surest up.
+        rungs: from the most certain up.
         ladder: what grows, such as ``noise``.
         title: what it shows, in a line.
         notes: what a reader must know, one sentence each.

@@ -94,7 +94,7 @@ def terminal(levels: Sequence[Level], *, title: str) -> Table:
 
 
 def link_quality(quality: LinkQuality) -> Table:
-    """How well probabilities tell links from non-links at balanced odds, for a terminal.
+    """How well probabilities separate links from non-links at balanced odds, for a terminal.
 
     Args:
         quality: what was measured.

@@ -65,7 +65,7 @@ class Study:
         """The options behind a :meth:`record`.
 
         Raises:
-            KeyError, TypeError, ValueError: where it is none.
+            KeyError, TypeError, ValueError: if it is not a record.
         """
         options = {each.name: record[each.name] for each in fields(Study)}
         return Study(**{**options, "noise": tuple(options["noise"])})
@@ -78,7 +78,7 @@ class Study:
         return f", links by {Path(self.links).name}, read as {self.reading}"
 
     def record(self) -> dict[str, Any]:
-        """The options and the versions of what computes them, as JSON has them."""
+        """The options and the versions of what computes them, as a JSON object."""
         return {**asdict(self), "noise": list(self.noise), "versions": versions()}
 
 

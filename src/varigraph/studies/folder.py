@@ -26,7 +26,7 @@ CONFIG = "config.json"
 #: Where the probabilities of links are computed: in the folder of a run, or in the present one.
 LINKS_FOLDER = "links"
 FOLDS = "fold-*.npz"
-#: What studies write, by patterns; folds, by which their folder is known, go last. The options stay
+#: What studies write, by patterns; folds, which identify their folder, go last. The options stay
 #: until those of the next run take their place: killed at any moment, a folder is one of a run.
 _OURS = (
     *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
@@ -35,7 +35,7 @@ _OURS = (
 )
 Arrays = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]
-#: The entry of a piece that tells what made it.
+#: The entry of a piece that says what made it.
 ORIGIN = "origin"
 #: The entry beside it, under a name by which ``--weights`` finds weights as well.
 STATE = "state_dict"
@@ -48,7 +48,7 @@ def claimed(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> Ite
 
     Args:
         folder: where the run writes.
-        config: its options, as JSON has them.
+        config: its options, as a JSON object.
         fresh: remove what an earlier run wrote there (and nothing else).
 
     Raises:
@@ -65,7 +65,7 @@ def claim(folder: Path, config: dict[str, Any], *, fresh: bool = False) -> None:
 
     Args:
         folder: where the run writes; it exists, and is locked.
-        config: its options, as JSON has them.
+        config: its options, as a JSON object.
         fresh: remove what an earlier run wrote there (and nothing else).
 
     Raises:
@@ -104,7 +104,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def unreadable(path: Path) -> FileError:
-    """The error about a configuration that is none."""
+    """The error about a file that is not a configuration."""
     return FileError(
         path, "holds no options of a run", "choose another folder, or replace the run by --fresh"
     )

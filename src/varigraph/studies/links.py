@@ -53,7 +53,7 @@ class LinksOutcome:
 
     @property
     def quality(self) -> LinkQuality:
-        """How well the probabilities tell links from non-links."""
+        """How well the probabilities separate links from non-links."""
         quality: LinkQuality = self.graph.link_quality
         return quality
 
@@ -72,13 +72,13 @@ def links_study(
 ) -> LinksOutcome:
     """Compute how likely each link is, and write it down: table, quality and diagram.
 
-    A study that was broken off goes on after the last fold that it finished.
+    A study that was interrupted goes on after the last fold that it finished.
 
     Args:
-        source: name of a data set, or path of a file of links; of the latter the ends alone count.
-        method: see :func:`varigraph.link_probabilities`, and so for the next three.
+        source: name of a data set, or path of a file of links; of a file only the ends count.
+        method: see :func:`varigraph.link_probabilities`, also for the next three.
         folds: models to train.
-        odds: ``balanced`` or ``density``; another one does not need the folds anew.
+        odds: ``balanced`` or ``density``; changing it does not need new folds.
         seed: of everything that is drawn.
         out: folder to write; ``links/<name>-<method>-seed<seed>`` if left out.
         root: folder that holds the data sets.
@@ -127,7 +127,7 @@ def named_graph(source: str, *, root: str | Path | None = None) -> tuple[str, Da
 
 
 def quality_record(outcome: LinksOutcome) -> dict[str, object]:
-    """How good the probabilities are, as JSON has it.
+    """How good the probabilities are, as a JSON object.
 
     Args:
         outcome: of :func:`links_study`.
@@ -205,7 +205,7 @@ class LinkSource:
 
     @property
     def fingerprint(self) -> str | None:
-        """Tells one file's probabilities from another's."""
+        """Distinguishes one file's probabilities from another's."""
         if self.prob is None:
             return None
         return digest(self.prob.numpy().tobytes())
@@ -219,7 +219,7 @@ class LinkSource:
         root: str | Path | None,
         progress: StudyProgress,
     ) -> Data:
-        """The graph of a study as :meth:`applied` has it, its folds kept in the study's folder.
+        """The graph of a study as :meth:`applied` has it, with its folds in the study's folder.
 
         Args:
             study: names the data set and the seed.
@@ -273,8 +273,8 @@ def link_table(graph: Data, *, title: str) -> str:
     """One line for each link, its ends and its probability, that ``vg.read_links`` reads back.
 
     Ends are called by ``graph.node_names`` where there are names, else by their numbers. Directions
-    and links of a node to itself are left out. Names stay as they are, also where a spreadsheet
-    would take them for formulas: an apostrophe in front could not be told from one of a name.
+    and links of a node to itself are left out. Names stay as they are, even where a spreadsheet
+    would take them for formulas: an apostrophe in front could be part of a name.
 
     Args:
         graph: with ``edge_prob``, the same in both directions of a link.

@@ -71,7 +71,7 @@ def run(
 ) -> Outcome:
     """Train the paper's network and predict under growing noise; score the test nodes.
 
-    A run that was broken off goes on where it stopped; what it had finished is used again, if it
+    A run that was interrupted goes on where it stopped; what it had finished is used again, if it
     can still be read and these options made it. Every file is whole or absent. One run at a time
     works in a folder.
 
@@ -84,7 +84,7 @@ def run(
         epochs: passes over the training nodes.
         links: where the probabilities of links come from: ``seal`` or ``hadamard``, see
             :func:`varigraph.link_probabilities`, or a file that has all of them; None takes every
-            link as certain. They weigh the messages in training as well.
+            link as certain. They weight the messages in training as well.
         reading: how the probability of a link is read.
         root: folder that holds the data sets.
         fresh: replace an earlier run in the same folder.
@@ -169,7 +169,7 @@ class _Levels:
 
 
 def results(outcome: Outcome) -> dict[str, object]:
-    """What a run found, as JSON has it.
+    """What a run found, as a JSON object.
 
     Args:
         outcome: of :func:`run`.
@@ -282,7 +282,7 @@ def trained_network(
 
     Args:
         graph: to train on.
-        pieces: of the study; its weights are kept there, and the history of its training.
+        pieces: of the study; its weights are stored there, and the history of its training.
         epochs: passes over the training nodes.
         seed: of the first weights and the training.
         progress: called with a stage, the steps done and the number of steps.
@@ -291,7 +291,8 @@ def trained_network(
     if known is not None:
         return known, True
     model = paper_network(graph, seed=seed)
-    with one_thread_each():  # on small batches more only wait: on a busy machine ten times as long
+    # On small batches more threads only wait, on a busy machine ten times as long.
+    with one_thread_each():
         history = train(
             model,
             graph,

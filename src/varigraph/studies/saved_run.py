@@ -63,7 +63,7 @@ class SavedRun:
         Args:
             folder: of ``varigraph run``.
             root: folder that holds the data sets.
-            progress: of link probabilities that must be computed anew.
+            progress: of link probabilities that must be computed again.
 
         Raises:
             OptionError: if it holds no run, or no predictions.
@@ -112,7 +112,7 @@ class SavedRun:
         ]
 
     def about(self, level: float) -> dict[str, Any]:
-        """How it was made, by what is said of it."""
+        """How it was made, by name."""
         links = "all taken as certain"
         if self.study.links is not None:
             links = f"{Path(self.study.links).name}, read as {self.study.reading}"
@@ -127,7 +127,7 @@ class SavedRun:
         }
 
     def warnings(self) -> list[str]:
-        """What it lacks, if it was cut short."""
+        """What it lacks, if it is not finished."""
         missing = [f"{level:g}" for level in self.study.noise if level not in self.arrays]
         if not missing and (self.folder / "results.json").is_file():
             return []
@@ -160,7 +160,7 @@ def _arrays(
 
 
 def _config(folder: Path) -> dict[str, Any]:
-    """The options of the run in a folder, known to be some."""
+    """The options of the run in a folder, which must hold one."""
     held = read_config(folder)
     if held is None:
         raise OptionError(
@@ -195,10 +195,10 @@ def audit_run(
     root: str | Path | None = None,
     progress: Progress | None = None,
 ) -> AuditedRun:
-    """Audit a method on the test nodes of a run; what the run lacks is made up for first.
+    """Audit a method on the test nodes of a run; what the run lacks is made first.
 
     Args:
-        dataset: name of a data set; of no account where ``out`` holds a run.
+        dataset: name of a data set; ignored where ``out`` holds a run.
         out: folder of the run; ``runs/<dataset>-seed<seed>`` if left out.
         seed: of the run, where it is not there yet.
         noise: level of noise, in per cent of the mean feature.

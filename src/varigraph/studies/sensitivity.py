@@ -37,7 +37,7 @@ DOUBT = (0.0, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 @dataclass(frozen=True)
 class Ladders(Study):
-    """The options of a study whose inputs get less sure step by step.
+    """The options of a study whose inputs get less certain step by step.
 
     Args:
         method: how to predict.
@@ -67,7 +67,7 @@ class Ladders(Study):
             raise OptionError(f"doubt is {self.doubt}", f"give every level once: doubt={DOUBT}")
 
     def record(self) -> dict[str, Any]:
-        """The options and the versions of what computes them, as JSON has them."""
+        """The options and the versions of what computes them, as a JSON object."""
         return {"study": "sensitivity", **super().record(), "doubt": list(self.doubt)}
 
 
@@ -104,7 +104,7 @@ class SensitivityOutcome:
 
     @property
     def tables(self) -> tuple[TextTable, ...]:
-        """A table for each ladder; the notes stand below the last."""
+        """A table for each ladder; the notes are below the last."""
         last = list(self.ladders)[-1]
         return tuple(
             sensitivity_table(
@@ -133,7 +133,7 @@ def sensitivity(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> SensitivityOutcome:
-    r"""Predict with one network while the inputs get less sure; score the test nodes.
+    r"""Predict with one network while the inputs get less certain; score the test nodes.
 
     Noise grows on the features; then, without noise, the probability of every link falls from 1
     to the one found, :math:`p_t = 1 - t (1 - p)` for a doubt t from 0 to 1. A study that was
@@ -147,7 +147,7 @@ def sensitivity(
         noise: levels of noise, in per cent of the mean feature.
         links: where the probabilities of links come from, see :func:`varigraph.studies.run.run`;
             None takes every link as certain.
-        doubt: levels of t, in per cent; of no account where every link is certain.
+        doubt: levels of t, in per cent; ignored where every link is certain.
         reading: how the probability of a link is read.
         method: how to predict, see :func:`varigraph.predict`.
         epochs: passes over the training nodes.
@@ -197,7 +197,7 @@ def _notes(study: Ladders, nodes: int) -> tuple[str, ...]:
 
 
 def results(outcome: SensitivityOutcome) -> dict[str, object]:
-    """What a study found, as JSON has it.
+    """What a study found, as a JSON object.
 
     Args:
         outcome: of :func:`sensitivity`.
@@ -222,7 +222,7 @@ class LadderPoints:
         study: the levels, and how to predict.
         graph: with clean features and certain links.
         prob: probability of each link, ``[edges]``; None where all are certain.
-        pieces: of the study, where predictions are kept.
+        pieces: of the study, where predictions are stored.
         progress: called with a stage, the steps done and the number of steps.
     """
 

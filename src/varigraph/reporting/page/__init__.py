@@ -1,4 +1,4 @@
-"""One page about a prediction that opens offline: where a network is unsure, and why."""
+"""One page about a prediction, which opens offline: where a network is unsure, and why."""
 
 from varigraph.reporting.page.report import report
 

@@ -63,7 +63,7 @@ _UNSAFE = {sign: f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def rounded(values: Tensor, digits: int = 4) -> list[float]:
-    """Numbers with so many significant digits, as one flat list.
+    """Numbers rounded to some significant digits, as one flat list.
 
     Args:
         values: finite numbers of any shape.

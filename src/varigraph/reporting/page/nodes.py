@@ -185,7 +185,7 @@ def _data_uncertain(graph: Data, links: Reading) -> bool:
 
 
 def _entry(found: Attribution) -> dict[str, Any]:
-    """Links and nodes by falling share, which divide the whole variance, and single features."""
+    """Links and nodes, largest share first, which add up to the variance, and single features."""
     parts: list[NodeShare | LinkShare] = sorted(
         [*found.nodes, *found.links], key=lambda cause: -cause.share
     )

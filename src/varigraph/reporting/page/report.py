@@ -45,21 +45,22 @@ def report(
 ) -> Path:
     """One HTML file that opens offline: where a network is unsure, and why.
 
-    It holds the accuracy and the calibration, the variance by source, charts, a table of all nodes
-    to search, and for a chosen node its answers with error bars, its neighbourhood and what
+    It holds the accuracy and the calibration, the variance by source, charts, a searchable table
+    of all nodes, and for a chosen node its answers with error bars, its neighbourhood and what
     contributed most. Nothing is fetched when it is opened. An earlier file is replaced.
 
     Args:
         prediction: for all nodes, see :func:`varigraph.predict`.
         graph: that it was made on, with ``y`` where the truth is known (-1 where it is not) and
             ``test_mask`` for the nodes to score; ``node_names`` and ``class_names`` are shown.
-        model: that predicted; without it nothing is said about single causes.
+        model: that predicted; without it the page says nothing about single causes.
         path: the file to write.
         title: of the page.
         levels: what was measured at each level of noise, for the chart of variance against noise.
         audit: of the method, see :func:`varigraph.audit`.
         explain: how many nodes to explain by :func:`varigraph.attribute`, which runs the model
-            forward and back for each: two thirds the most uncertain, one third among the others.
+            forward and back for each: two thirds are the most uncertain nodes, one third is spread
+            over the others.
         links: how ``edge_prob`` is read.
         forward: how to call the model, as for :func:`varigraph.predict`.
         about: what else to say about how it was made, such as ``{"Seed": 0}``.

@@ -57,7 +57,7 @@ class PageSubject:
 
         Raises:
             GraphError: they do not fit together, or hold numbers that are not finite.
-            OptionError: the prediction is none.
+            OptionError: the prediction is not a ``Prediction``.
         """
         check_graph(graph)
         mean, parts = _moments(prediction, graph)

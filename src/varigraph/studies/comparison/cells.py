@@ -142,7 +142,7 @@ def scores_of(prediction: Prediction, labels: Tensor, nodes: Tensor) -> dict[str
         "aleatoric": prediction.aleatoric[nodes].double(),
         "epistemic": prediction.epistemic[nodes].double(),
     }
-    total = variances["total"].clamp_min(0)  # differences of draws may fall short of 0
+    total = variances["total"].clamp_min(0)  # differences of draws may be below 0
     spotted = asdict(spot_errors(mean, truth, total.sum(dim=1)))
     certain = not bool(total.any())
     if certain:
@@ -181,7 +181,7 @@ def tables_of(wanted: Sequence[int], *, quick: bool) -> tuple[int, ...]:
         quick: leave out the large data sets.
 
     Raises:
-        OptionError: naming a table that there is not.
+        OptionError: naming a table that does not exist.
     """
     possible = [table for table in TABLES if not (quick and DATASET.get(table) in SLOW)]
     for table in wanted:
@@ -198,7 +198,7 @@ def tables_of(wanted: Sequence[int], *, quick: bool) -> tuple[int, ...]:
 def cells_of(tables: Iterable[int], methods: Sequence[Method], *, seeds: int) -> list[Cell]:
     """The cells that tables need, each once: seed by seed, in the order of the methods.
 
-    Whenever a study is broken off, it holds a whole smaller one.
+    Whenever a study is interrupted, what it has finished is a whole smaller study.
 
     Args:
         tables: by number.

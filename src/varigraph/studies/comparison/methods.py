@@ -39,7 +39,7 @@ class Method:
 
     Args:
         name: in folders, files and tables.
-        fit: trains it. It is a function of a module, so that other processes find it.
+        fit: trains it. It is a module's function, so that other processes find it.
         about: what it is, in a few words.
         protocol: under which it is run.
         datasets: on which it is run.
@@ -99,7 +99,7 @@ def noise_aware(bench: Bench, noise: float) -> Baseline:
 
 
 def noise_blind(bench: Bench, noise: float) -> Baseline:
-    """Dropout masks on the same network, trained as if features came clean."""
+    """Dropout masks on the same network, trained as if the features were clean."""
     return ClosedForm(_chosen(bench, 0.0), method="sampled", sources=(WEIGHTS,), certain_links=True)
 
 
@@ -110,7 +110,7 @@ def _chosen(bench: Bench, noise: float) -> nn.Module:
 
 
 def _affordable(bench: Bench) -> HowToPredict:
-    """First-order; the walks of Computers are too many for it, and draws take over."""
+    """First-order; Computers has too many walks for it, so draws take over."""
     return "sampled" if bench.dataset == "computers" else "first-order"
 
 

@@ -50,7 +50,7 @@ class Piece(typing.Protocol):
 
 
 def unfinished(wanted: Iterable[Piece], options: Options) -> dict[str, Piece]:
-    """What is still to be made, by name; what is needed stands before what needs it.
+    """What is still to be made, by name; what is needed comes before what needs it.
 
     Args:
         wanted: the pieces that count in the end.
@@ -192,7 +192,7 @@ class NetworkPiece:
         return f"networks/{self.protocol}/{self.dataset}/seed-{self.seed}"
 
     def prerequisites(self, options: Options) -> tuple[Piece, ...]:
-        """The probabilities of links: they weigh the messages."""
+        """The probabilities of links, which weight the messages."""
         return (LinkPiece(self.dataset),) if options.links is not None else ()
 
     def finished(self, options: Options) -> bool:

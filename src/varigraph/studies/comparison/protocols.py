@@ -27,7 +27,7 @@ from varigraph.training.networks import EncodedSage, own_randomness
 
 @dataclass(frozen=True)
 class Options:
-    """Whatever changes a number stands here; which cells are wanted does not.
+    """Everything that changes a number is here; which cells are wanted is not.
 
     Args:
         folder: where everything is written.
@@ -57,7 +57,7 @@ class Options:
         return Pieces(self.folder, self.record())
 
     def record(self) -> dict[str, Any]:
-        """The options and the versions of what computes them, as JSON has them."""
+        """The options and the versions of what computes them, as a JSON object."""
         return {
             "study": "paper",
             "samples": self.samples,
@@ -98,7 +98,7 @@ def graph_of(
 def class_split(labels: Tensor, *, seed: int = 0) -> Split:  # [nodes]
     """300, 30 and 100 random nodes of each class; the other nodes are in no mask.
 
-    Of a class with fewer nodes 80 % are for training, half of the rest for validation, and what is
+    Of a class with fewer nodes, 80 % are for training, half of the rest for validation, and what is
     left for testing.
 
     Args:
@@ -166,7 +166,7 @@ class Recipe:
 
 #: The paper's own recipe.
 PAPER = Recipe(epochs=50, batch_size=50, learning_rate=1e-3)
-#: Where 70 % of a large graph are training nodes, the validation loss is best after five to seven.
+#: Where 70 % of a large graph is for training, the validation loss is best after five to seven.
 MANY_NODES = Recipe(epochs=10, batch_size=50, learning_rate=1e-3)
 QUICK = Recipe(epochs=3, batch_size=50, learning_rate=5e-3)
 
@@ -198,11 +198,11 @@ class Chosen:
     """A network and how it is trained; ``benchmarks/networks.py`` compares such choices.
 
     Args:
-        network: two GraphSAGE layers, two GCN layers, or GraphSAGE behind a dense layer.
+        network: two GraphSAGE layers, two GCN layers, or GraphSAGE after a dense layer.
         weight_decay: L2 penalty on all weights.
         noise: how the noise enters the training.
         learning_rate: of Adam.
-        epochs: at most so many steps, each on the whole graph.
+        epochs: at most this many steps, each on the whole graph.
     """
 
     network: Network
@@ -234,12 +234,12 @@ class Chosen:
             return network
 
     def trained(self, graph: Data, *, seed: int, epochs: int | None = None) -> nn.Module:
-        """The network, trained on whole graphs until the validation loss rests.
+        """The network, trained on whole graphs until the validation loss stops falling.
 
         Args:
             graph: clean features, with the variance ``x_var`` of the noise to come.
             seed: of the first weights and the training.
-            epochs: other than its own number of them.
+            epochs: instead of its own number of them.
         """
         model = self.built(graph, seed=seed).to(graph.x.device)
         train(

@@ -36,7 +36,7 @@ class Figure:
 
     Args:
         mean: over seeds.
-        std: between seeds, with n - 1; NaN where there is one only.
+        std: between seeds, with n - 1; NaN where there is only one.
         seeds: how many.
     """
 
@@ -102,14 +102,14 @@ class Results:
         return index
 
     def to_csv(self) -> str:
-        """The long list, one number a line."""
+        """The long list, one number per line."""
         return csv_text(ResultRow._fields, self.rows())
 
 
 NO_NUMBER = "–"
 #: Measures that are shares and printed in per cent.
 PER_CENT = "accuracy"
-#: Digits behind the point; where none are given, two that count.
+#: Digits after the point; where none are given, two significant ones.
 DIGITS = {"accuracy": 2, "per_class_nll": 2, "training_seconds": 1, "prediction_seconds": 1}
 THREE_DIGITS = ("cross_entropy", "brier", "ece", "auroc", "confidence_auroc", "risk_coverage_area")
 
@@ -155,7 +155,7 @@ def number_text(value: float | None, metric: str) -> str:
     return f"{value:.4f}" if abs(value) >= 1e-3 or value == 0 else f"{value:.0e}"
 
 
-#: Ours, the first that was run; whom it has to stand up to; and in what (lower is better).
+#: Ours, the first that was run; the methods it is compared with; the measures (lower is better).
 OURS = ("noise-aware", "first-order")
 OTHERS = ("mc-dropout", "bgcn-map", "bgcn-block")
 MEASURES = {"cross_entropy": "cross entropy", "brier": "Brier score", "ece": "ECE"}

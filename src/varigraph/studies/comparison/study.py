@@ -56,7 +56,7 @@ class Outcome:
         tables: by number, each of one part or several.
         results: every number.
         made: pieces that were made by this call; the others were found.
-        text: all tables and what is to be known about them, in Markdown.
+        text: all tables and what a reader must know about them, in Markdown.
     """
 
     folder: Path
@@ -162,7 +162,7 @@ def _write(outcome: Outcome) -> None:
 
 
 def results(outcome: Outcome) -> dict[str, object]:
-    """What a study found, as JSON has it.
+    """What a study found, as a JSON object.
 
     Args:
         outcome: of :func:`paper_study`.
@@ -290,7 +290,8 @@ def claimed_study(options: Options, *, resume: bool, fresh: bool) -> Iterator[No
 
     Raises:
         OptionError: if the folder holds something and neither is asked for, or both are; if it
-            holds anything but a comparison with these options; if another process is at work in it.
+            holds anything other than a comparison with these options; if another process is at
+            work in it.
     """
     if resume and fresh:
         raise OptionError("--resume keeps what --fresh removes", "choose one of the two")

@@ -78,7 +78,7 @@ def _ready(todo: dict[str, Piece], missing: set[str], options: Options) -> list[
     ]
 
 
-#: Seconds, and what is wrong and the remedy: an error of ours does not travel between processes.
+#: Seconds, and what is wrong and the remedy: our errors cannot be sent between processes.
 _Answer = tuple[float, tuple[str, str] | None]
 
 
@@ -111,7 +111,7 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     try:
         yield pool
     finally:
-        study_end.close()  # first: a shutdown would wait for pieces that nobody wants any more
+        study_end.close()  # first: a shutdown would wait for pieces that are no longer wanted
         pool.shutdown(cancel_futures=True)
         lifeline.close()
 
@@ -175,7 +175,7 @@ class Clock:
         self.expected = self.seen = 0.0
 
     def made(self, piece: Piece, seconds: float) -> None:
-        """Take note of a piece.
+        """Record a piece.
 
         Args:
             piece: that was made.
@@ -191,6 +191,6 @@ class Clock:
 
     @property
     def seconds_left(self) -> float:
-        """Expected seconds of what is left, times what the expectations were off so far."""
+        """Expected seconds of what is left, times the error of the expectations so far."""
         pace = self.seen / self.expected if self.expected else 1.0
         return pace * sum(self.left.values()) / min(self.jobs, max(len(self.left), 1))

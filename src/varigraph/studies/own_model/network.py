@@ -38,7 +38,7 @@ def made_network(spec: str, arguments: dict[str, Any], *, seed: int) -> tuple[nn
         seed: of weights that are drawn.
 
     Raises:
-        ModelError: if no network comes of it.
+        ModelError: if the result is not a network.
         OptionError: if the arguments are not those of the class or function.
     """
     with own_randomness(seed):  # a file may make networks while it is imported
@@ -75,7 +75,7 @@ def json_arguments(text: str | None) -> dict[str, Any]:
         text: a JSON object.
 
     Raises:
-        OptionError: if it is none.
+        OptionError: if it is not a JSON object.
     """
     try:
         found = json.loads(text) if text is not None else {}
@@ -90,7 +90,7 @@ def check_call(model: nn.Module, graph: Data, forward: Forward | None, *, seed: 
     """Run the network once as it is; raises where it does not fit the graph.
 
     Args:
-        model: the network, which stays as it is but for weights that get their size by running.
+        model: the network, which stays as it is except for weights that get their size by running.
         graph: the graph.
         forward: how to call the model, see :func:`varigraph.predict`.
         seed: of weights that are drawn then.
@@ -184,7 +184,7 @@ def _file(path: Path) -> ModuleType:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Within it, modules of a folder are found, as in a script that lies there."""
+    """Within it, modules of a folder are found, as by a script in that folder."""
     before = list(sys.path)
     sys.path.insert(0, str(folder))
     try:

@@ -74,11 +74,11 @@ class RuleCheck:
 
     @property
     def covered(self) -> bool:
-        """Whether everything has a rule, as far as was looked."""
+        """Whether everything that was looked at has a rule."""
         return all(row.covered for row in (*self.layers, *(self.functions or ())))
 
     def record(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """All of it, as a JSON object."""
         functions = None if self.functions is None else [asdict(row) for row in self.functions]
         return {
             "layers": [asdict(row) for row in self.layers],
@@ -102,12 +102,12 @@ def rule_check(
     Args:
         model: the network.
         graph: to run it on; without one only layers are looked at.
-        forward: how to call the model, see :func:`varigraph.predict`; and so for the next two.
+        forward: how to call the model, see :func:`varigraph.predict`; also for the next two.
         task: what its output means.
         memory: bound on what is computed at once.
 
     Raises:
-        OptionError: if the task or the amount of memory is none.
+        OptionError: if the task or the amount of memory is not valid.
         ModelError: if the network does something that no method can follow.
     """
     if task not in get_args(Task):
@@ -174,7 +174,7 @@ def _presumed(model: nn.Module) -> tuple[str, str]:
 def _verdict(
     model: nn.Module, graph: Data, *, forward: Forward | None, task: Task, memory: int | str
 ) -> tuple[str, str]:
-    """What ``auto`` does, judged by the node with the most links: its walks are many."""
+    """What ``auto`` does, judged by the node with the most links, which has the most walks."""
     ends = links(graph)
     busiest = 0
     if ends is not None and ends.numel():
@@ -210,7 +210,7 @@ QUESTIONS = ABOUT | {"__len__", "__repr__", "__format__", "__hash__"}
 
 
 class Watched(Tensor):
-    """A tensor that notes every torch function called on it or on what came of it."""
+    """A tensor that notes every torch function called on it or on results of it."""
 
     @classmethod
     def __torch_function__(

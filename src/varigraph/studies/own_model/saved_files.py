@@ -84,7 +84,7 @@ def read_graph(source: str, *, root: Path | None = None, seed: int = 0) -> Data:
 def _saved_graph(path: Path) -> Data:
     held = read_pickle(path, remedy=SAVE_DATA)
     if isinstance(held, tuple) and len(held) > 1 and held[1] is None:
-        held = held[0]  # what torch_geometric keeps of a data set that is one graph
+        held = held[0]  # what torch_geometric stores of a data set that is one graph
     if isinstance(held, HeteroData):
         raise GraphError(
             f"{path} holds a HeteroData; only homogeneous graphs are supported for now",
@@ -152,7 +152,7 @@ def _with_names(graph: Data) -> Data:
     return graph
 
 
-#: Names under which training scripts keep the weights next to other things.
+#: Names under which training scripts store the weights next to other things.
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 SAVE_WEIGHTS = "save the weights alone: torch.save(model.state_dict(), 'weights.pt')"
 #: Names of weights to put into a message.
@@ -165,7 +165,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
     Args:
         model: the network, which takes on float64 where the file has it.
         path: a ``.safetensors`` file, or a state dict by ``torch.save``; of a dict with more in
-            it, what stands under one of :data:`WRAPPERS`.
+            it, what is under one of :data:`WRAPPERS`.
 
     Raises:
         FileError: if there are no weights in the file, or only with code.
@@ -306,7 +306,7 @@ def _check_extent(path: Path, held: Any, *, packed: int) -> None:
 
 
 def _tensors(held: Any) -> Iterator[Tensor]:
-    """All dense tensors in whatever was read, which may go round in circles."""
+    """All dense tensors in whatever was read, which may contain itself."""
     left, met = [held], set[_Same]()
     while left:
         part = left.pop()

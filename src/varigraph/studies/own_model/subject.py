@@ -44,7 +44,7 @@ class Subject:
         title: network and graph, in a few words.
         model: the network, in evaluation mode.
         graph: the graph; None where only the network is looked at.
-        forward: how to call the model, where ``model(x, edge_index)`` is not what it wants.
+        forward: how to call the model, where ``model(x, edge_index)`` is not right.
         options: of :func:`varigraph.predict` that a run has decided.
         notes: what a reader must know.
     """
@@ -82,7 +82,7 @@ def subject(
         noise_var: variance of the noise that the features have, where the graph does not say.
         seed: of all draws; 0 if left out, or that of the run.
         root: folder that holds the data sets.
-        progress: of link probabilities that must be computed anew.
+        progress: of link probabilities that must be computed again.
 
     Raises:
         VarigraphError: saying what cannot be right.
@@ -175,7 +175,7 @@ def chosen_nodes(text: str | None, graph: Data) -> list[int]:
     a number itself.
 
     Args:
-        text: a file with one node a line; the name of a mask, with or without ``_mask``; or nodes
+        text: a file with one node per line; the name of a mask, with or without ``_mask``; or nodes
             with commas between them.
         graph: that has them.
 
@@ -251,7 +251,7 @@ class Answer:
 
     @property
     def method(self) -> tuple[str, str | None]:
-        """The method, and why it was taken where that was left open."""
+        """The method, and why it was chosen where that was left open."""
         name, _, why = self.prediction.method.partition(": ")
         return name, why or None
 
@@ -269,7 +269,7 @@ class Answer:
         return {part: found[part] / total for part in all_parts()} if total > 0 else None
 
     def record(self) -> dict[str, Any]:
-        """The summary, as JSON has it."""
+        """The summary, as a JSON object."""
         method, reason = self.method
         return {
             "title": self.subject.title,

@@ -56,7 +56,7 @@ def bench(
         threads: of torch; as it is set if left out.
         epochs: passes over the training nodes.
         seed: of split, weights, noise and masks.
-        draws: of brute force, which tells the fidelity.
+        draws: of brute force, which gives the fidelity.
         device: to measure on.
         root: folder that holds the data sets.
         progress: called with a stage, the steps done and the number of steps.

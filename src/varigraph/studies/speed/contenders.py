@@ -69,8 +69,8 @@ def dropout_loop_csr(workload: Workload) -> ContenderAnswer:
 def dropout_vmap(workload: Workload) -> ContenderAnswer:
     """The same loop by ``torch.func.vmap``, as many masks at a time as fit in memory.
 
-    With compressed rows, for which vmap has no rule of its own but goes from mask to mask: with
-    ``edge_index``, where it has one, it takes twice as long.
+    With compressed rows, for which vmap has no rule and goes from mask to mask: with
+    ``edge_index``, for which it has one, it takes twice as long.
     """
     graph, model, links = workload.graph, workload.model, workload.adjacency
     weights: dict[str, Tensor] = dict(model.named_parameters())
@@ -100,7 +100,7 @@ def summary(logits: Tensor) -> ContenderAnswer:  # [masks, nodes, classes]
 
 @contextmanager
 def dropout_on(model: nn.Module) -> Iterator[None]:
-    """Dropout acts within it.
+    """Within it, dropout acts.
 
     Args:
         model: without batch norms, which would have to be left out.
@@ -136,9 +136,9 @@ def has_torch_uncertainty() -> bool:
 def torch_uncertainty(workload: Workload) -> ContenderAnswer:
     """Its ``mc_dropout`` around the network, with the links in compressed rows.
 
-    It switches ``nn.Dropout`` modules only, and hands on ``x`` alone: the network is rewritten
-    with modules and knows its links. Repeating ``x`` along its first axis would be another graph,
-    so that it loops over masks.
+    It switches ``nn.Dropout`` modules only, and passes on only ``x``: the network is rewritten
+    with modules and knows its links. Repeating ``x`` along its first axis would make another
+    graph, so it loops over masks.
     """
     model = _WithModules(cast(PaperNetwork, workload.model), workload.adjacency)
     wrapper = import_module(f"{PACKAGE}.methods").mc_dropout

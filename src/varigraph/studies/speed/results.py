@@ -36,7 +36,7 @@ class ContenderRow:
         name: of the contender.
         sources: what its variances are due to.
         seconds: it takes.
-        memory: bytes that it takes besides.
+        memory: bytes that it takes in addition.
         fidelity: of its variances, 1 if they are right.
         masks: as many as were timed.
         problem: why there are no figures.
@@ -242,7 +242,7 @@ class Machine:
 
     @classmethod
     def here(cls, device: str = "cpu") -> Machine:
-        """This one.
+        """The machine that this runs on.
 
         Args:
             device: that was measured.

@@ -100,7 +100,7 @@ def try_out(name: str, builder: Builder, terms: Terms) -> Trial:
         return _measured(contender, workload, terms)
     except VarigraphError as error:
         return Trial(problem=error.problem)
-    except (RuntimeError, MemoryError, ImportError) as error:  # of a rival, or for want of memory
+    except (RuntimeError, MemoryError, ImportError) as error:  # of a rival, or out of memory
         return Trial(problem=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
@@ -185,7 +185,7 @@ def in_fresh_process(work: Callable[..., T], *arguments: Any) -> T:
     each starts at once and from the same state.
 
     Args:
-        work: a function of a module; its answer must be able to travel between processes.
+        work: a function of a module; its answer is sent between processes.
         arguments: of the function.
 
     Raises:
@@ -227,7 +227,7 @@ STATUS = Path("/proc/self/status")
 class PeakMemory:
     """Counts from where it was made.
 
-    On a processor it is the resident size of the whole process, so that it is of use only in a
+    On a processor it is the resident size of the whole process, so it is useful only in a
     process that does nothing else; on a GPU it is what torch has allocated there.
 
     Args:
@@ -244,7 +244,7 @@ class PeakMemory:
         self._start = self._largest()
 
     def bytes(self) -> int | None:
-        """The largest size since then, less that at the start; None where nobody tells it."""
+        """The largest size since then, less that at the start; None where it is not known."""
         largest = self._largest()
         return None if largest is None or self._start is None else largest - self._start
 

@@ -52,7 +52,7 @@ class Workload:
 
     @property
     def miniature(self) -> Workload:
-        """The same network on a ring of a few nodes, to load what is loaded at the first call."""
+        """The same network on a ring of a few nodes, so that libraries are loaded."""
         x = self.graph.x[:FEW]
         nodes = torch.arange(len(x), device=x.device)
         ring = torch.stack([nodes, nodes.roll(1)])
@@ -61,7 +61,7 @@ class Workload:
 
 
 def csr_adjacency(graph: Data) -> Tensor:  # [nodes, nodes]
-    """The transposed adjacency that torch_geometric's layers take in the place of links.
+    """The transposed adjacency that torch_geometric's layers take in place of links.
 
     Args:
         graph: whose ``edge_index`` leads from row 0 to row 1.
@@ -74,7 +74,7 @@ def csr_adjacency(graph: Data) -> Tensor:  # [nodes, nodes]
 
 
 class Builder(Protocol):
-    """What another process can make a workload of."""
+    """What another process can make a workload from."""
 
     def build(self) -> Workload:
         """Make it, where it is to be measured."""
@@ -86,7 +86,7 @@ class Saved:
 
     Args:
         path: written by :meth:`of`.
-        masks: as in :class:`Workload`, and so is the rest.
+        masks: as in :class:`Workload`, like the rest.
         memory: bound.
         seed: of masks and draws.
         device: to measure on.
@@ -108,7 +108,7 @@ class Saved:
             device: to measure on.
         """
         torch.save(
-            {"graph": workload.graph.to_dict(), "weights": workload.model.state_dict()}, path
+            {"graph": workload.graph.to_dict(), "state_dict": workload.model.state_dict()}, path
         )
         return cls(path, workload.masks, workload.memory, workload.seed, device)
 
@@ -117,7 +117,7 @@ class Saved:
         stored = torch.load(self.path, weights_only=True)
         graph = Data(**stored["graph"])
         model = paper_network(graph)
-        model.load_state_dict(stored["weights"])
+        model.load_state_dict(stored["state_dict"])
         model, graph = model.eval().to(self.device), graph.to(self.device)
         return Workload(model, graph, self.masks, self.memory, self.seed)
 
@@ -132,7 +132,7 @@ class Synthetic:
     """A graph with power-law degrees and a GraphSAGE network of two layers, untrained.
 
     Args:
-        links: as many, both directions counted; fewer where so many different ones are not found.
+        links: how many, both directions counted; fewer where not enough different ones are found.
         nodes: how many; a tenth of the links if left out.
         features: of each node.
         hidden: numbers in the layer between.
