@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
-_KEPT: Any = WeakIdKeyDictionary()
+_MADE: Any = WeakIdKeyDictionary()
 
 
-def kept(origin: Tensor, key: tuple[Hashable, ...], build: Callable[[], Made]) -> Made:
+def made_once(origin: Tensor, key: tuple[Hashable, ...], build: Callable[[], Made]) -> Made:
     """What ``build`` returns, built once for every ``key`` as long as ``origin`` is the same.
 
     It is forgotten with the tensor, and built anew when that was changed in place.
@@ -36,10 +36,10 @@ def kept(origin: Tensor, key: tuple[Hashable, ...], build: Callable[[], Made]) -
     """
     if origin.is_inference():  # such a tensor does not know how often it was changed
         return build()
-    version, made = _KEPT.get(origin, (None, {}))
+    version, made = _MADE.get(origin, (None, {}))
     if version != origin._version:
         made = {}
-        _KEPT[origin] = origin._version, made
+        _MADE[origin] = origin._version, made
     if key not in made:
         # What is built in inference mode could not be learned through later.
         with torch.inference_mode(False):

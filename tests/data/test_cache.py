@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from varigraph.data.sources import cache_folder, draft_folder, publish
+from varigraph.data.data_sets import cache_folder, draft_folder, publish
 from varigraph.errors import DatasetError
 
 

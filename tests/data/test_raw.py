@@ -10,11 +10,11 @@ import torch
 
 from data.tiny_photo import write_photo
 from studies.comparison.tiny_computers import write_computers
-from varigraph.data import UncheckedDataWarning, load, raw_formats, sources
-from varigraph.data.sources import SOURCES, read
+from varigraph.data import UncheckedDataWarning, data_sets, load, raw_formats
+from varigraph.data.data_sets import DATA_SETS, read
 from varigraph.errors import DatasetError, FileError
 
-PHOTO = SOURCES["photo"]
+PHOTO = DATA_SETS["photo"]
 FILE = next(iter(PHOTO.files))
 
 
@@ -43,7 +43,7 @@ def served(monkeypatch):
             return io.BytesIO((folder / address.rpartition("/")[2]).read_bytes())
 
         monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
-        monkeypatch.setattr(sources, "urlopen", urlopen)
+        monkeypatch.setattr(data_sets, "urlopen", urlopen)
         return asked
 
     return serve
@@ -117,9 +117,9 @@ def test_a_missing_set_is_downloaded_once_into_the_cache(photo, tmp_path, cache,
 def test_a_download_that_is_something_else_is_not_kept(tmp_path, cache, served):
     served(write_computers(tmp_path / "root") / "Computers" / "raw")
     with pytest.raises(DatasetError) as caught:
-        read(SOURCES["computers"])
+        read(DATA_SETS["computers"])
     assert "is not kept" in caught.value.problem
-    assert SOURCES["computers"].files["amazon_electronics_computers.npz"] in caught.value.problem
+    assert DATA_SETS["computers"].files["amazon_electronics_computers.npz"] in caught.value.problem
     assert "root=" in caught.value.remedy
     assert list(cache.iterdir()) == []
 
@@ -129,7 +129,7 @@ def test_a_failed_download_names_the_ways_to_give_the_files(cache, monkeypatch):
         raise URLError("no network")
 
     monkeypatch.delenv("VARIGRAPH_DATA", raising=False)
-    monkeypatch.setattr(sources, "urlopen", fail)
+    monkeypatch.setattr(data_sets, "urlopen", fail)
     with pytest.raises(DatasetError) as caught:
         read(PHOTO)
     assert "Photo is not on this machine" in caught.value.problem
@@ -146,7 +146,7 @@ def test_a_copy_that_differs_is_refused_with_both_checksums(tmp_path, monkeypatc
         found = raw_formats.arrays_sha256({name: stored[name] for name in raw_formats.NAMES})
     with pytest.raises(DatasetError) as caught:
         load("computers", root=root)
-    expected = SOURCES["computers"].files[path.name]
+    expected = DATA_SETS["computers"].files[path.name]
     assert caught.value.problem == (
         f"{path} is not that of Computers: its SHA-256 is {found}, not {expected}"
     )
@@ -184,7 +184,7 @@ def trapped(tmp_path):
     """A CiteSeer whose every pickle would create a folder; the root and that folder."""
     created, folder = tmp_path / "created", tmp_path / "root" / "CiteSeer" / "raw"
     folder.mkdir(parents=True)
-    for name in SOURCES["citeseer"].files:
+    for name in DATA_SETS["citeseer"].files:
         (folder / name).write_bytes(pickle.dumps(Spy(created), protocol=2))
     (folder / "ind.citeseer.test.index").write_text("0\n1\n")
     return tmp_path / "root", created
@@ -230,7 +230,7 @@ def test_graphs_are_those_that_torch_geometric_reads(real_data, name):
     from torch_geometric.io import read_npz, read_planetoid_data
     from torch_geometric.utils import to_undirected
 
-    folder = str(real_data / SOURCES[name].folder / "raw")
+    folder = str(real_data / DATA_SETS[name].folder / "raw")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its old pickles
         theirs = (
@@ -238,7 +238,7 @@ def test_graphs_are_those_that_torch_geometric_reads(real_data, name):
             if name == "computers"
             else read_planetoid_data(folder, name)
         )
-    ours = read(SOURCES[name], root=real_data)
+    ours = read(DATA_SETS[name], root=real_data)
     assert torch.equal(ours.x, theirs.x)
     assert torch.equal(ours.y, theirs.y)
     both = [to_undirected(graph.edge_index, num_nodes=graph.num_nodes) for graph in (ours, theirs)]

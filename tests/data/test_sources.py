@@ -2,32 +2,32 @@ import pytest
 from torch_geometric.datasets import Amazon, Planetoid
 
 from data.tiny_photo import write_photo
-from varigraph.data.sources import SOURCES, raw_folder
+from varigraph.data.data_sets import DATA_SETS, raw_folder
 from varigraph.errors import DatasetError
 
-PHOTO = SOURCES["photo"]
+PHOTO = DATA_SETS["photo"]
 
 
 READERS = {"citeseer": Planetoid, "pubmed": Planetoid, "computers": Amazon, "photo": Amazon}
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize("name", DATA_SETS)
 def test_files_and_addresses_are_those_of_torch_geometric(name):
     reader = READERS[name].__new__(READERS[name])  # its __init__ would read the disk
-    reader.name = SOURCES[name].folder
+    reader.name = DATA_SETS[name].folder
     expected = reader.raw_file_names
-    assert list(SOURCES[name].files) == ([expected] if isinstance(expected, str) else expected)
-    assert SOURCES[name].address == reader.url.rstrip("/")
+    assert list(DATA_SETS[name].files) == ([expected] if isinstance(expected, str) else expected)
+    assert DATA_SETS[name].address == reader.url.rstrip("/")
 
 
 def test_citations_are_row_normalised_and_products_are_not():
-    assert {name for name in SOURCES if SOURCES[name].row_normalised} == {"citeseer", "pubmed"}
+    assert {name for name in DATA_SETS if DATA_SETS[name].row_normalised} == {"citeseer", "pubmed"}
 
 
 def test_every_file_has_a_checksum_but_that_of_photo():
-    without = {name for name in SOURCES if None in SOURCES[name].files.values()}
+    without = {name for name in DATA_SETS if None in DATA_SETS[name].files.values()}
     assert without == {"photo"}
-    known = [sha for source in SOURCES.values() for sha in source.files.values() if sha]
+    known = [sha for source in DATA_SETS.values() for sha in source.files.values() if sha]
     assert len(set(known)) == len(known) == 17
     assert {len(bytes.fromhex(sha)) for sha in known} == {32}
 
@@ -64,9 +64,9 @@ def test_a_root_that_is_no_folder_is_refused(tmp_path, monkeypatch):
 def test_an_incomplete_folder_is_refused_before_anything_is_downloaded_into_it(tmp_path):
     raw = tmp_path / "root" / "PubMed" / "raw"
     raw.mkdir(parents=True)
-    for name in list(SOURCES["pubmed"].files)[:-2]:
+    for name in list(DATA_SETS["pubmed"].files)[:-2]:
         (raw / name).touch()
     with pytest.raises(DatasetError) as caught:
-        raw_folder(SOURCES["pubmed"], root=tmp_path / "root")
+        raw_folder(DATA_SETS["pubmed"], root=tmp_path / "root")
     assert caught.value.problem == f"{raw} lacks ind.pubmed.graph, ind.pubmed.test.index"
     assert "remove that folder" in caught.value.remedy

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from varigraph.moments.cotangents import Pairs
+from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 
@@ -64,7 +64,7 @@ each_operator = pytest.mark.parametrize("name", OPERATORS)
 def every_pair(values):  # [rows, nodes, outputs, features]
     rows, nodes = values.shape[:2]
     row = torch.arange(rows).repeat_interleave(nodes)
-    return Pairs(row, torch.arange(nodes).repeat(rows), values.flatten(0, 1), nodes, rows)
+    return Cotangents(row, torch.arange(nodes).repeat(rows), values.flatten(0, 1), nodes, rows)
 
 
 def written_out(pairs):  # -> [rows, nodes, outputs, features]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from varigraph.errors import TooLargeError
-from varigraph.moments.cotangents import Pairs, blocks_within, row_blocks
+from varigraph.moments.cotangents import Cotangents, blocks_within, row_blocks
 from varigraph.sparse import Sparse
 
 ROWS, OUTPUTS, FEATURES = 3, 2, 3
@@ -34,7 +34,7 @@ def random_pairs(nodes, share, draw, *, outputs=OUTPUTS, features=FEATURES):
     values = torch.randn(ROWS, nodes, outputs, features, generator=draw).double()
     row, column = kept.nonzero().T
     dense = values * kept[..., None, None]
-    return Pairs(row, column, values[kept], nodes, ROWS), dense
+    return Cotangents(row, column, values[kept], nodes, ROWS), dense
 
 
 def written_out(pairs):
@@ -151,7 +151,7 @@ def test_the_pattern_is_that_of_the_pairs_alone(seed, middle, nodes, share):
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_identity(size):
     rows, like = torch.tensor([4, 1, 4]), torch.zeros((), dtype=torch.float32)
-    pairs = Pairs.identity(rows, 6, like, size)
+    pairs = Cotangents.identity(rows, 6, like, size)
     assert pairs.values.dtype == torch.float32
     want = torch.zeros(3, 6, size, size).double()
     for block, node in enumerate(rows.tolist()):

@@ -11,24 +11,24 @@ from varigraph.moments.propagation import added
 def test_a_spare_tensor_is_written_over_where_the_pass_allows_it():
     x = torch.ones(3, 2)
     with propagating(Propagation(overwrite=True)):
-        assert added(x, torch.tensor([1.0, 2.0]), alpha=2, spare=True) is x
+        assert added(x, torch.tensor([1.0, 2.0]), alpha=2, disposable=True) is x
     assert x.tolist() == [[3.0, 5.0]] * 3
 
 
 @pytest.mark.parametrize(
-    ("overwrite", "spare", "x", "y"),
+    ("overwrite", "disposable", "x", "y"),
     [
         (False, True, torch.ones(3, 2), torch.ones(3, 2)),
         (True, False, torch.ones(3, 2), torch.ones(3, 2)),
         (True, True, torch.ones(1, 2).expand(3, 2), torch.ones(3, 2)),
         (True, True, torch.ones(1, 2), torch.ones(3, 2)),
     ],
-    ids=["not allowed", "not spare", "shared by all nodes", "too small"],
+    ids=["not allowed", "not disposable", "shared by all nodes", "too small"],
 )
-def test_everything_else_stays_as_it_is(overwrite, spare, x, y):
+def test_everything_else_stays_as_it_is(overwrite, disposable, x, y):
     before = x.clone()
     with propagating(Propagation(overwrite=overwrite)):
-        assert added(x, y, spare=spare).tolist() == [[2.0, 2.0]] * 3
+        assert added(x, y, disposable=disposable).tolist() == [[2.0, 2.0]] * 3
     assert torch.equal(x, before)
 
 

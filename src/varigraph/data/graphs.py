@@ -13,7 +13,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from varigraph.data.sources import SOURCES, read
+from varigraph.data.data_sets import DATA_SETS, read
 from varigraph.errors import DatasetError, OptionError
 from varigraph.options import path_of
 
@@ -29,7 +29,7 @@ CORA_CLASSES = (
     "Case_Based",
     "Rule_Learning",
 )
-DATASETS: tuple[str, ...] = ("cora", *SOURCES)
+DATASETS: tuple[str, ...] = ("cora", *DATA_SETS)
 
 
 def load(name: str, *, root: str | Path | None = None, seed: int = 0) -> Data:
@@ -65,8 +65,8 @@ def load(name: str, *, root: str | Path | None = None, seed: int = 0) -> Data:
     key = _known(name)
     if root is not None:
         path_of("root", root, remedy='root="folder", the one that holds PubMed/raw and so on')
-    stored = cora() if key == "cora" else read(SOURCES[key], root=root)
-    normalise = key == "cora" or SOURCES[key].row_normalised
+    stored = cora() if key == "cora" else read(DATA_SETS[key], root=root)
+    normalise = key == "cora" or DATA_SETS[key].row_normalised
     split = random_split(stored.num_nodes, seed=seed)
     graph = Data(
         x=_row_normalised(stored.x) if normalise else stored.x,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from varigraph.errors import GraphError, ModelError
 from varigraph.links.link_pairs import pair_numbers
-from varigraph.links.messages import Messages, Neighbours
+from varigraph.links.messages import Messages, NeighbourMeans
 from varigraph.links.methods import Report
 
 #: Fewest parts into which the examples are divided; one part is learnt from in each step.
@@ -135,7 +135,9 @@ class Hadamard:
         logits = self._judged(network, pairs, self._messages.without(silent))
         return _loss(logits, torch.arange(len(logits), device=logits.device) < links.size(1))
 
-    def _judged(self, network: HadamardNetwork, pairs: Tensor, neighbours: Neighbours) -> Tensor:
+    def _judged(
+        self, network: HadamardNetwork, pairs: Tensor, neighbours: NeighbourMeans
+    ) -> Tensor:
         h = network.encoded(self._inputs.seen_with(neighbours), neighbours)
         return network.judged(h, pairs)
 
@@ -190,7 +192,7 @@ class HadamardNetwork(nn.Module):
         self.norm = nn.ModuleList(nn.LayerNorm(width) for _ in widths)
         self.judge = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
 
-    def encoded(self, x: Tensor, neighbours: Neighbours) -> Tensor:
+    def encoded(self, x: Tensor, neighbours: NeighbourMeans) -> Tensor:
         """One vector for each node: ``[nodes, features]`` -> ``[nodes, width]``."""
         h = self._dropped(x)
         layers = zip(self.own, self.heard, self.norm, strict=True)
@@ -234,7 +236,7 @@ class NodeInputs:
         marks = torch.randn(nodes, WIDTH - known.size(1), generator=generator)
         self._fixed = torch.cat([known.to(device), marks.to(device)], dim=1)
 
-    def seen_with(self, neighbours: Neighbours) -> Tensor:  # -> [nodes, INPUTS]
+    def seen_with(self, neighbours: NeighbourMeans) -> Tensor:  # -> [nodes, INPUTS]
         """The numbers of each node; its neighbours are counted among those heard."""
         return torch.cat([self._fixed, neighbours.degree.log1p()], dim=1)
 

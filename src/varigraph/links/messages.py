@@ -25,24 +25,24 @@ class Messages:
         self._link = order % max(links.size(1), 1)
         self._nodes = nodes
 
-    def all(self) -> Neighbours:
+    def all(self) -> NeighbourMeans:
         """Every link is heard."""
         return self._neighbours(self._rows, self._columns)
 
-    def without(self, silent: Tensor) -> Neighbours:  # [links] bool
+    def without(self, silent: Tensor) -> NeighbourMeans:  # [links] bool
         """Those links are heard that are not silent."""
         heard = ~silent[self._link]
         return self._neighbours(self._rows[heard], self._columns[heard])
 
-    def _neighbours(self, rows: Tensor, columns: Tensor) -> Neighbours:
+    def _neighbours(self, rows: Tensor, columns: Tensor) -> NeighbourMeans:
         degree = torch.bincount(rows, minlength=self._nodes)
         ones = torch.ones(len(columns), device=rows.device)
         matrix = Sparse(rows, columns, ones, (self._nodes, self._nodes), symmetric=True)
-        return Neighbours(matrix, degree.float()[:, None])
+        return NeighbourMeans(matrix, degree.float()[:, None])
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class NeighbourMeans:
     """Who hears whom.
 
     Args:

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError
-from varigraph.moments.cotangents import Pairs, row_blocks
+from varigraph.moments.cotangents import Cotangents, row_blocks
 from varigraph.moments.gaussian import Gaussian, mapped_variance
 from varigraph.sparse import Sparse
 
@@ -111,7 +111,7 @@ def _reach_of(matrix: Sparse) -> Reach:
     return matrix if matrix.values.is_cuda else Compressed.of(matrix)
 
 
-class Links(Protocol):
+class SummedLinks(Protocol):
     """What is asked of the neighbours that a value is summed over."""
 
     @property
@@ -146,7 +146,7 @@ class InputNoise:
     feature: Tensor
     memory: int
     sums: list[Sparse] = field(default_factory=list)
-    _links: dict[int, Links] = field(default_factory=dict)
+    _links: dict[int, SummedLinks] = field(default_factory=dict)
     _returns: dict[tuple[int, int], Sparse | None] = field(default_factory=dict)
     _overlaps: dict[tuple[Path, Path], Tensor] = field(default_factory=dict)
 
@@ -161,7 +161,7 @@ class InputNoise:
             )
         return cls(*parts, memory)
 
-    def paths(self, links: Links, before: Path) -> list[Path]:
+    def paths(self, links: SummedLinks, before: Path) -> list[Path]:
         r"""The paths that go through one more sum.
 
         Besides the sum itself there is, where the one before it went over the same uncertain
@@ -179,7 +179,7 @@ class InputNoise:
                 found.append((self._number(diagonal), *before[1:]))
         return found
 
-    def _return(self, links: Links, inner: Links) -> Sparse | None:
+    def _return(self, links: SummedLinks, inner: SummedLinks) -> Sparse | None:
         more = links.returned(inner)
         if not bool(more.any()):
             return None
@@ -187,7 +187,7 @@ class InputNoise:
         values = torch.zeros_like(self.node).index_add_(0, links.target, more)
         return Sparse(nodes, nodes, values, (len(nodes), len(nodes)))
 
-    def _number(self, matrix: Sparse, links: Links | None = None) -> int:
+    def _number(self, matrix: Sparse, links: SummedLinks | None = None) -> int:
         for number, known in enumerate(self.sums):
             if known is matrix:
                 return number
@@ -216,7 +216,7 @@ class InputNoise:
             chains = {path: [self.sums[number] for number in path] for path in sorted(unknown)}
             self._overlaps.update(overlaps(chains, self.node, self.memory))
 
-    def spread(self, pairs: Pairs, path: Path) -> Pairs:
+    def spread(self, pairs: Cotangents, path: Path) -> Cotangents:
         """Cotangents of a value carried back along a path to the features."""
         for number in path:
             pairs = pairs.through(self.sums[number])
@@ -279,7 +279,7 @@ class Affine(Gaussian):
         }
         return Affine(mean, self.noise, terms, self.extra * slope.square())
 
-    def summed(self, links: Links, mean: Tensor, extra: Tensor) -> Affine:
+    def summed(self, links: SummedLinks, mean: Tensor, extra: Tensor) -> Affine:
         r""":math:`\sum_v S_{uv} y_v`, given its mean and the variance from other sources."""
         terms: dict[Path, Tensor | None] = {}
         for before, term in self.terms.items():

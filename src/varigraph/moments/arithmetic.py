@@ -57,17 +57,17 @@ def joined(
     *,
     alpha: float = 1,
     shared: Tensor | None = None,
-    spare: bool = False,
+    disposable: bool = False,
 ) -> Gaussian:
     r"""Moments of :math:`x + \alpha y`, given, where known, their covariance.
 
-    A spare x is not looked at any more.
+    A disposable x is not looked at any more.
     """
-    mean = added(x.mean, other.mean, alpha=alpha, spare=spare)
+    mean = added(x.mean, other.mean, alpha=alpha, disposable=disposable)
     if isinstance(x, Affine) and isinstance(other, Affine) and x.mean.shape == other.mean.shape:
         out: Gaussian = x.plus(other, alpha, mean)
     else:
-        var = added(x.var, other.var, alpha=alpha**2, spare=spare)
+        var = added(x.var, other.var, alpha=alpha**2, disposable=disposable)
         var = var if shared is None else (var + 2 * alpha * shared).clamp_min(0)
         out = Gaussian(mean, var.expand_as(mean))
     one = mean.new_ones(())

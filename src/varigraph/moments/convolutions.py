@@ -21,7 +21,7 @@ from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
-from varigraph.sparse import kept, without_notices
+from varigraph.sparse import made_once, without_notices
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 AGGREGATIONS = (
@@ -61,7 +61,7 @@ def gcn_conv(
     r"""Moments of :math:`\sum_v \hat A_{uv} W x_v + b`; degrees are those of the observed graph."""
     _one_kind_of_node(layer, x)
     summed = _normalised(layer, x, edge_index, edge_weight).sum(layer.lin(x))
-    return shifted(summed, layer.bias, spare=True)
+    return shifted(summed, layer.bias, disposable=True)
 
 
 @implements(gnn.SGConv, exactness="approximate", note=HOPS)
@@ -73,7 +73,7 @@ def sg_conv(
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
     for _ in range(layer.K):
         hidden = neighbours.sum(hidden)
-    return shifted(hidden, layer.lin.bias, spare=True)
+    return shifted(hidden, layer.lin.bias, disposable=True)
 
 
 @implements(gnn.APPNP, exactness="approximate", note=HOPS)
@@ -145,8 +145,8 @@ def _onto(own: Gaussian, summed: Gaussian, layer: gnn.Linear) -> Gaussian:
     """A node's own part, which is not looked at any more, plus the mapped sum of the others."""
     if isinstance(summed, NeighbourSum) and summed.goes_onto(own, len(layer.weight)):
         out = summed.neighbours.sum_onto(own, linear(summed.x, layer.weight))
-        return shifted(out, layer.bias, spare=True)
-    return joined(own, linear(summed, layer.weight, layer.bias), spare=True)
+        return shifted(out, layer.bias, disposable=True)
+    return joined(own, linear(summed, layer.weight, layer.bias), disposable=True)
 
 
 @by_node
@@ -157,7 +157,7 @@ def _joined_with_loops(
     loops: Any,  # [nodes, 1]
     both: Tensor,  # [outputs, features]
 ) -> Gaussian:
-    return joined(own, out, shared=loops * F.linear(x.var, both), spare=True)
+    return joined(own, out, shared=loops * F.linear(x.var, both), disposable=True)
 
 
 def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, features]
@@ -243,7 +243,7 @@ def _prepared(
     key = build.__qualname__, *options
     alone = isinstance(edge_index, Tensor) and edge_weight is None and current().links is None
     if alone:
-        return kept(edge_index, key, build)
+        return made_once(edge_index, key, build)
     neighbours: Neighbours = current().prepare(build, edge_index, edge_weight, *key)
     return neighbours
 

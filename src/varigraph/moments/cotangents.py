@@ -45,7 +45,7 @@ def blocks_within(rows: Tensor, cost: Tensor, memory: float) -> Iterator[Tensor]
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Cotangents:
     """:math:`T_{uv} = dy_u / dh_v` for a block of outputs u, zero where no pair is listed.
 
     Args:
@@ -63,7 +63,7 @@ class Pairs:
     rows: int
 
     @classmethod
-    def identity(cls, rows: Tensor, nodes: int, like: Tensor, size: int = 1) -> Pairs:
+    def identity(cls, rows: Tensor, nodes: int, like: Tensor, size: int = 1) -> Cotangents:
         """Each output node and itself, with the identity matrix."""
         block = torch.arange(len(rows), device=rows.device)
         eye = torch.eye(size, dtype=like.dtype, device=like.device)
@@ -75,18 +75,18 @@ class Pairs:
         return self.row * self.nodes + self.column
 
     @property
-    def pattern(self) -> Pairs:
+    def pattern(self) -> Cotangents:
         """The pairs alone, without cotangents."""
         return self.with_values(self.values.new_empty(len(self.row), 0, 0))
 
-    def with_values(self, values: Tensor) -> Pairs:
+    def with_values(self, values: Tensor) -> Cotangents:
         """The same pairs with other cotangents."""
-        same = Pairs(self.row, self.column, values, self.nodes, self.rows)
+        same = Cotangents(self.row, self.column, values, self.nodes, self.rows)
         if "keys" in self.__dict__:
             same.__dict__["keys"] = self.keys
         return same
 
-    def through(self, matrix: Sparse) -> Pairs:
+    def through(self, matrix: Sparse) -> Cotangents:
         r"""Back through :math:`y = S x`: :math:`T'_{uw} = \sum_v T_{uv} S_{vw}`."""
         asked, entry = matrix.walks(self.column)
         keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
@@ -100,9 +100,9 @@ class Pairs:
         )
         values = (collect @ self.values.flatten(1)).view(len(reached), *self.values.shape[1:])
         nodes = matrix.shape[1]
-        return Pairs(reached // nodes, reached % nodes, values, nodes, self.rows)
+        return Cotangents(reached // nodes, reached % nodes, values, nodes, self.rows)
 
-    def gathered(self, matrix: Sparse, source: Pairs) -> Pairs:
+    def gathered(self, matrix: Sparse, source: Cotangents) -> Cotangents:
         r"""Forward through :math:`y = S x` onto these pairs: :math:`V_{uv} = \sum_w S_{vw} V_{uw}`.
 
         ``source`` must hold every pair that these lead to, as ``through(matrix)`` does.
@@ -118,13 +118,13 @@ class Pairs:
         values = (collect @ source.values.flatten(1)).view(-1, *source.values.shape[1:])
         return self.with_values(values)
 
-    def at(self, other: Pairs) -> Pairs:
+    def at(self, other: Cotangents) -> Cotangents:
         """The cotangents of these at other pairs, all of which must be among them."""
         if self.keys is other.keys:
             return self
         return other.with_values(self.values[torch.searchsorted(self.keys, other.keys)])
 
-    def __add__(self, other: Pairs) -> Pairs:
+    def __add__(self, other: Cotangents) -> Cotangents:
         """Cotangents that meet at the same pair add up."""
         large, small = (self, other) if len(self.row) >= len(other.row) else (other, self)
         place = torch.searchsorted(large.keys, small.keys).clamp_max(len(large.row) - 1)
@@ -133,15 +133,15 @@ class Pairs:
         mine, theirs = self.aligned(other)
         return mine.with_values(mine.values + theirs.values)
 
-    def aligned(self, other: Pairs) -> tuple[Pairs, Pairs]:
+    def aligned(self, other: Cotangents) -> tuple[Cotangents, Cotangents]:
         """Both on the pairs of either."""
         keys = torch.unique(torch.cat([self.keys, other.keys]))
         return self._on(keys), other._on(keys)
 
-    def _on(self, keys: Tensor) -> Pairs:
+    def _on(self, keys: Tensor) -> Cotangents:
         values = self.values.new_zeros(len(keys), *self.values.shape[1:])
         values[torch.searchsorted(keys, self.keys)] = self.values
-        return Pairs(keys // self.nodes, keys % self.nodes, values, self.nodes, self.rows)
+        return Cotangents(keys // self.nodes, keys % self.nodes, values, self.nodes, self.rows)
 
     def sum_rows(self, per_pair: Tensor) -> Tensor:  # [pairs, ...] -> [rows, ...]
         """Sum over the pairs of each output node."""

@@ -32,7 +32,7 @@ def linear(x: Gaussian, weight: Tensor, bias: Tensor | None = None) -> Gaussian:
     if isinstance(x, NeighbourSum):
         if x.sums_first(len(weight)):
             return _mapped(x.neighbours.sum(x.x), weight, bias)
-        return shifted(x.neighbours.sum(_mapped(x.x, weight)), bias, spare=True)
+        return shifted(x.neighbours.sum(_mapped(x.x, weight)), bias, disposable=True)
     return _mapped(x, weight, bias)
 
 
@@ -53,13 +53,13 @@ def _mapped_mean(mean: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 @by_node
-def shifted(x: Gaussian, by: Tensor | None, *, spare: bool = False) -> Gaussian:
-    """Moments of :math:`x + b` for a certain b; a spare x is not looked at any more."""
+def shifted(x: Gaussian, by: Tensor | None, *, disposable: bool = False) -> Gaussian:
+    """Moments of :math:`x + b` for a certain b; a disposable x is not looked at any more."""
     if by is None:
         return x
     if isinstance(x, Affine):
         return rescaled(x, x.mean + by, torch.ones_like(by))
-    mean = added(x.mean, by, spare=spare)
+    mean = added(x.mean, by, disposable=disposable)
     return recorded(Gaussian(mean, x.var.expand_as(mean)), (x, Scale(torch.ones_like(by))))
 
 

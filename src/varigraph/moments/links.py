@@ -78,7 +78,7 @@ def _first(group: Tensor, groups: int) -> Tensor:  # [edges] -> [groups]
 
 @dataclass(frozen=True, eq=False)
 class CountedPairs:
-    """Pairs of nodes, and how many links join each.
+    """MergedLinks of nodes, and how many links join each.
 
     Args:
         target: node that receives, sorted, ``[pairs]``, in 32 bits.
@@ -96,7 +96,7 @@ class CountedPairs:
 
 
 def counted(target: Tensor, source: Tensor, nodes: int) -> CountedPairs:
-    """Pairs without anything else that belongs to them: sorted in place, in little memory.
+    """MergedLinks without anything else that belongs to them: sorted in place, in little memory.
 
     Args:
         target: node that receives, ``[links]``.
@@ -119,8 +119,8 @@ def _sorted(keys: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Pairs of nodes, and which link is which of them.
+class MergedLinks:
+    """MergedLinks of nodes, and which link is which of them.
 
     Args:
         target: node that receives, sorted, ``[pairs]``.
@@ -150,7 +150,7 @@ class Pairs:
         return sorted_.new_zeros(len(self.target)).index_copy_(0, self.pair, sorted_)
 
 
-def merged(target: Tensor, source: Tensor, nodes: int) -> Pairs:
+def merged(target: Tensor, source: Tensor, nodes: int) -> MergedLinks:
     """One pair for all links between the same two nodes in the same direction.
 
     Args:
@@ -163,7 +163,7 @@ def merged(target: Tensor, source: Tensor, nodes: int) -> Pairs:
     torch.ne(keys[1:], keys[:-1], out=other[1:])
     pair = None if bool(other.all()) else other.cumsum(0) - 1
     distinct = keys if pair is None else keys[other]
-    return Pairs(distinct // nodes, distinct % nodes, order, pair)
+    return MergedLinks(distinct // nodes, distinct % nodes, order, pair)
 
 
 def each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Tensor:

@@ -110,9 +110,14 @@ def with_noise(x: Gaussian, added: Tensor, source: str) -> Gaussian:
     return recorded(out, (x, Scale(torch.ones_like(x.mean[0]))))
 
 
-def added(x: Tensor, y: Tensor, *, alpha: float = 1, spare: bool = False) -> Tensor:
-    r""":math:`x + \alpha y`, written over x where that is spare and the pass allows it."""
-    if spare and current().overwrite and 0 not in x.stride() and x.shape[-y.dim() :] == y.shape:
+def added(x: Tensor, y: Tensor, *, alpha: float = 1, disposable: bool = False) -> Tensor:
+    r""":math:`x + \alpha y`, written over x where that is disposable and the pass allows it."""
+    if (
+        disposable
+        and current().overwrite
+        and 0 not in x.stride()
+        and x.shape[-y.dim() :] == y.shape
+    ):
         return x.add_(y, alpha=alpha)
     return torch.add(x, y, alpha=alpha)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from varigraph.moments.affine import by_node_and_feature
-from varigraph.moments.cotangents import AT_ONCE, Pairs, row_slices
+from varigraph.moments.cotangents import AT_ONCE, Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.sparse import Sparse
 
@@ -38,11 +38,11 @@ class Operator(ABC):
     neighbours: Neighbours | None = None
 
     @abstractmethod
-    def back(self, pairs: Pairs, width: int) -> Pairs:
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:
         r""":math:`T_x = T_y A`: cotangents of x, which has so many features, from those of y."""
 
     @abstractmethod
-    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:
         r""":math:`Cov(z, y) = Cov(z, x) A'`: covariances of outputs with y from those with x.
 
         Args:
@@ -91,10 +91,10 @@ class Dense(Operator):
     weight: Tensor  # [out, in]
     ties = True
 
-    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
         return pairs.with_values(pairs.values @ self.weight.to(pairs.values))
 
-    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:  # noqa: D102
         return before.at(pairs).values @ self.weight.to(before.values).T
 
     def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
@@ -126,10 +126,10 @@ class Scale(Operator):
 
     factor: Tensor  # broadcasts to [nodes, features]
 
-    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
         return pairs.with_values(pairs.values * self._at(pairs))
 
-    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:  # noqa: D102
         return before.at(pairs).values * self._at(pairs)
 
     def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
@@ -158,7 +158,7 @@ class Scale(Operator):
     def _by_node(self) -> bool:
         return self.factor.dim() == 2 and self.factor.shape[0] > 1
 
-    def _at(self, pairs: Pairs) -> Tensor:
+    def _at(self, pairs: Cotangents) -> Tensor:
         factor = self.factor.to(pairs.values)
         return factor[pairs.column][:, None] if self._by_node else factor
 
@@ -169,10 +169,10 @@ class Columns(Operator):
 
     first: int
 
-    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
         return pairs.with_values(pairs.values[:, :, self.first : self.first + width])
 
-    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:  # noqa: D102
         values = before.at(pairs).values
         return F.pad(values, self._around(values.shape[-1], width))
 
@@ -197,10 +197,10 @@ class Sum(Operator):
     matrix: Sparse  # expected weights
     neighbours: Neighbours | None = None
 
-    def back(self, pairs: Pairs, width: int) -> Pairs:  # noqa: D102
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
         return pairs.through(self.matrix)
 
-    def forward(self, before: Pairs, pairs: Pairs, width: int) -> Tensor:  # noqa: D102
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:  # noqa: D102
         return pairs.gathered(self.matrix, before).values
 
     def blocks(self, block: Tensor, mean: Tensor, width: int, out: Tensor | None) -> Tensor:

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 Bytes = npt.NDArray[np.uint8]
 Kept = npt.NDArray[np.bool_]
 #: Puts a mask on a value, or on the rows of it that it is given.
-Drop = Callable[[Gaussian, slice | None], Gaussian]
+ApplyMask = Callable[[Gaussian, slice | None], Gaussian]
 #: Bytes that the generator gives each time it counts, four words of 64 bits: masks can be drawn
 #: from every so-manieth row on.
 PER_COUNT = ALIGNED
@@ -74,7 +74,7 @@ class Masks:
         drops: what puts the mask of each of them on a value, or on some rows of it.
     """
 
-    def __init__(self, sites: Sequence[Site], drops: Sequence[Drop]) -> None:
+    def __init__(self, sites: Sequence[Site], drops: Sequence[ApplyMask]) -> None:
         self.left = list(zip(sites, drops, strict=True))
 
     def __call__(self, x: Gaussian, rate: float) -> Gaussian:

@@ -16,7 +16,7 @@ from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.by_rows import ByRows
 from varigraph.prediction.checks import check_nodes
-from varigraph.prediction.masks import Drop, Masks, Site, Sites, draw_masks, dropped, masked
+from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import too_large
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
@@ -100,14 +100,14 @@ class Passes:
         return Gaussian(out.mean[None], out.var[None])
 
     def _under(self, *masks: Tensor, alone: bool = False) -> tuple[Tensor, Tensor]:
-        drops: list[Drop] = [
+        drops: list[ApplyMask] = [
             lambda x, rows, mask=mask, site=site: masked(x, mask, site.scale)  # type: ignore[misc]
             for mask, site in zip(masks, self.sites, strict=True)
         ]
         out = self._masked(drops, alone=alone)
         return out.mean, out.var
 
-    def _masked(self, drops: Sequence[Drop], *, alone: bool) -> Gaussian:
+    def _masked(self, drops: Sequence[ApplyMask], *, alone: bool) -> Gaussian:
         """The output under one mask for every site; what precedes them is not redone."""
         kept = iter(self._before_dropout)
 

@@ -18,7 +18,7 @@ from varigraph.moments.running import no_randomness
 from varigraph.prediction.checks import check_output
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
-from varigraph.prediction.sampled.passes import Pass
+from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
 
 
@@ -62,7 +62,7 @@ def differentiable(question: Question) -> Iterator[Network]:
 def outputs(network: Network, leaves: dict[str, Leaf]) -> Tensor:  # -> [nodes, outputs]
     """What a network says, before its last softmax if it has one; differentiable by the leaves."""
     question = network.question
-    inputs, running = Inputs(question.x.mean.detach()), Pass({})
+    inputs, running = Inputs(question.x.mean.detach()), PlainRun({})
     for name, leaf in leaves.items():
         SOURCES[name].use_leaf(inputs, leaf, question)
     out = network.answer(inputs, running)

@@ -12,8 +12,8 @@ from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
 from varigraph.data import DATASETS, load
+from varigraph.data.data_sets import DATA_SETS, VARIABLE, cache_folder, raw_folder
 from varigraph.data.graphs import CORA_LICENSE, CORA_ORIGIN
-from varigraph.data.sources import SOURCES, VARIABLE, cache_folder, raw_folder
 from varigraph.errors import DatasetError
 
 SPLIT = "70 % training, 10 % validation, 20 % test, at random by seed"
@@ -72,7 +72,7 @@ class DatasetFacts:
     looked_in: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        """All of it, as JSON has it."""
+        """All of it, as a JSON object."""
         plain = asdict(self)
         size = plain.pop("size")
         return {**plain, **size, "split": SPLIT, "looked_in": list(self.looked_in)}
@@ -86,7 +86,7 @@ def dataset_facts(name: str, *, root: Path | None = None) -> DatasetFacts:
         root: folder that holds the data sets; else ``$VARIGRAPH_DATA``.
 
     Raises:
-        DatasetError: if the name is unknown, or the root is no folder.
+        DatasetError: if the name is unknown, or the root is not a folder.
     """
     key = name.lower()
     if key not in SIZES:
@@ -162,11 +162,11 @@ def _looked_in(root: Path | None) -> tuple[str, ...]:
 
 def _place(key: str, root: Path | None) -> tuple[bool, str]:
     try:
-        raw = raw_folder(SOURCES[key], root=root)
+        raw = raw_folder(DATA_SETS[key], root=root)
     except DatasetError as error:
         if not Path(_looked_in(root)[0]).is_dir():
             raise  # the root itself is a mistake
         return False, error.problem
     if raw is None:
-        return False, f"no {SOURCES[key].folder}/raw in these folders"
+        return False, f"no {DATA_SETS[key].folder}/raw in these folders"
     return True, str(raw)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating, running
-from varigraph.moments.cotangents import Pairs
+from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.tape import Tape
 from varigraph.testing.oracles import Moments
 
@@ -169,7 +169,7 @@ def _check_response(target: Target, args: Any, kwargs: Any, x: Gaussian) -> None
 def _along(tape: Tape, x: Gaussian, out: Gaussian, direction: Tensor) -> Tensor | None:
     """How the output moves with x along a direction; None where a response is not on record."""
     rows = torch.arange(len(out), device=direction.device)
-    start = Pairs.identity(rows, len(out), out.mean, out.mean.shape[1])
+    start = Cotangents.identity(rows, len(out), out.mean, out.mean.shape[1])
     cotangents, reached = {out.number: start}, [out]
     for entry in reversed(tape.entries):
         if entry.value.number not in cotangents:

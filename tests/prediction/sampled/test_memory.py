@@ -12,8 +12,8 @@ from torch_geometric.nn import GCN, GraphSAGE
 import varigraph as vg
 from varigraph.errors import OptionError, TooLargeError
 from varigraph.prediction.processor import give_back
-from varigraph.prediction.sampled.passes import LiveTensors
 from varigraph.prediction.sampled.plan import Plan
+from varigraph.prediction.sampled.runs import HeldTensors
 
 NODES, LINKS, FEATURES, CLASSES = 40_000, 200_000, 50, 10
 #: What the system reports may be so much above the bound.
@@ -143,7 +143,7 @@ def test_a_bound_is_used_where_it_helps(monkeypatch):
 
 
 def test_live_tensors_are_counted_once_and_only_while_they_live():
-    live, given = LiveTensors(), torch.zeros(100)
+    live, given = HeldTensors(), torch.zeros(100)
     first = given + 1
     assert live.note([given], first) == 400
     assert live.note([first], first[:10]) == 400  # a view

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.moments.cotangents import Pairs, row_slices
+from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Tape
@@ -190,7 +190,7 @@ def from_coins(
     return total.index_add_(0, met // len(prob), squares)
 
 
-def _slopes(pairs: Pairs, coin_sum: CoinSum, coins: int) -> tuple[Tensor, Tensor]:
+def _slopes(pairs: Cotangents, coin_sum: CoinSum, coins: int) -> tuple[Tensor, Tensor]:
     """Keys (row, coin) and slopes ``[walks, outputs]`` through one sum."""
     neighbours = coin_sum.neighbours
     assert neighbours.coin_of is not None
@@ -233,7 +233,7 @@ class CarriedNoise:
         """Whether there is noise to carry."""
         return bool(self.single.any()) or any(bool(s.any() & m.any()) for s, m in self.parts)
 
-    def seen(self, pairs: Pairs) -> Tensor:  # [rows, outputs, outputs]
+    def seen(self, pairs: Cotangents) -> Tensor:  # [rows, outputs, outputs]
         """Covariance that the source causes in the outputs."""
         total = weighted_gram(pairs, self.single)
         for scale, matrix in self.parts:

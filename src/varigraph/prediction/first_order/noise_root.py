@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine, InputNoise, Path
-from varigraph.moments.cotangents import Pairs, row_slices
+from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.responses import Responses
@@ -184,9 +184,9 @@ def _lower(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
     return root
 
 
-def to_features(responses: Responses, root: NoiseRoot) -> Pairs:
+def to_features(responses: Responses, root: NoiseRoot) -> Cotangents:
     """Responses of the outputs to the noise of the features, in the columns of its root."""
-    total: Pairs | None = None
+    total: Cotangents | None = None
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
             narrow = pairs.with_values(pairs.values @ root.parts[leaf.number, path])
@@ -218,7 +218,7 @@ def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, ou
     return to_features(responses, root).gram(root.noise.node)
 
 
-def from_bends(tape: Tape, responses: Responses, noise: Pairs, root: NoiseRoot) -> Tensor:
+def from_bends(tape: Tape, responses: Responses, noise: Cotangents, root: NoiseRoot) -> Tensor:
     r"""Second order of the logits z in themselves, :math:`K_{abc}`, ``[rows, a, b, c]``.
 
     .. math::
@@ -246,7 +246,7 @@ def from_bends(tape: Tape, responses: Responses, noise: Pairs, root: NoiseRoot) 
     return total
 
 
-def _bent(pairs: Pairs, curvature: Tensor, shared: Tensor) -> Tensor:  # [rows, a, b, c]
+def _bent(pairs: Cotangents, curvature: Tensor, shared: Tensor) -> Tensor:  # [rows, a, b, c]
     """What one activation contributes; K is symmetric in b and c, so half of it is computed."""
     classes, size = shared.shape[1:]
     b, c = torch.triu_indices(classes, classes, device=shared.device)
@@ -264,13 +264,15 @@ def _bent(pairs: Pairs, curvature: Tensor, shared: Tensor) -> Tensor:  # [rows, 
 class _Covariances:
     """:math:`Cov(z_u, x_v)` of outputs and values, for the pairs on which outputs respond."""
 
-    def __init__(self, tape: Tape, responses: Responses, noise: Pairs, root: NoiseRoot) -> None:
+    def __init__(
+        self, tape: Tape, responses: Responses, noise: Cotangents, root: NoiseRoot
+    ) -> None:
         self.parents = {entry.value.number: entry.parents for entry in tape.entries}
         self.visited, self.root = responses.visited, root
         self.noise = noise.with_values(noise.values * root.noise.node[noise.column, None, None])
-        self.known: dict[int, Pairs] = {}
+        self.known: dict[int, Cotangents] = {}
 
-    def of(self, value: Gaussian) -> Pairs:
+    def of(self, value: Gaussian) -> Cotangents:
         """The covariances with one value, from those with the values before it."""
         if value.number not in self.known:
             pairs = self.visited[value.number]
@@ -284,14 +286,14 @@ class _Covariances:
             self.known[value.number] = pairs.with_values(found)
         return self.known[value.number]
 
-    def _linear(self, value: Affine, pairs: Pairs) -> Tensor:
+    def _linear(self, value: Affine, pairs: Cotangents) -> Tensor:
         parts = [
             self._along(path, pairs).values @ self.root.parts[value.number, path].T
             for path in value.terms
         ]
         return torch.stack(parts).sum(0)
 
-    def _along(self, path: Path, pairs: Pairs) -> Pairs:
+    def _along(self, path: Path, pairs: Cotangents) -> Cotangents:
         """From the features along a path of sums to the pairs of a value."""
         if not path:
             return self.noise.at(pairs)

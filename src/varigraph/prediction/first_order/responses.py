@@ -9,7 +9,7 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.affine import Affine
-from varigraph.moments.cotangents import Pairs
+from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Operator, Tape
@@ -27,9 +27,9 @@ class Responses:
         visited: the pairs of every value on the way, by its number, without their cotangents.
     """
 
-    of: dict[int, Pairs] = field(default_factory=dict)
-    boundary: list[tuple[Affine, Pairs]] = field(default_factory=list)
-    visited: dict[int, Pairs] = field(default_factory=dict)
+    of: dict[int, Cotangents] = field(default_factory=dict)
+    boundary: list[tuple[Affine, Cotangents]] = field(default_factory=list)
+    visited: dict[int, Cotangents] = field(default_factory=dict)
 
 
 def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) -> Responses:
@@ -44,7 +44,7 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
     """
     _refuse_unknown(tape, output)
     size = output.mean.shape[1]
-    start = Pairs.identity(rows, len(output), output.mean, size)
+    start = Cotangents.identity(rows, len(output), output.mean, size)
     responses = Responses({output.number: start})
     if isinstance(output, Affine):
         responses.boundary.append((output, start))
@@ -89,7 +89,7 @@ def leaves(entry: Entry, parent: Gaussian) -> bool:
 
 
 def _pass_on(
-    responses: Responses, entry: Entry, parent: Gaussian, operator: Operator, pairs: Pairs
+    responses: Responses, entry: Entry, parent: Gaussian, operator: Operator, pairs: Cotangents
 ) -> None:
     moved = operator.back(pairs, parent.mean.shape[1])
     if leaves(entry, parent) and isinstance(parent, Affine):

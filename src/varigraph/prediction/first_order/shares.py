@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from varigraph.moments.cotangents import Pairs
+from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.tape import Noise
 from varigraph.prediction.first_order.responses import Responses, all_sums
 from varigraph.prediction.linearised import added_noise, one_pass
@@ -201,7 +201,7 @@ def from_noises(
     return total
 
 
-def weighted_gram(pairs: Pairs, covariance: Tensor) -> Tensor:  # -> [rows, outputs, outputs]
+def weighted_gram(pairs: Cotangents, covariance: Tensor) -> Tensor:  # -> [rows, outputs, outputs]
     r""":math:`\sum_v T_{uv} V_v T_{uv}'`.
 
     Args:

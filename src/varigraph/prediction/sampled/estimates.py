@@ -48,7 +48,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Figures:
+class Estimates:
     r"""Unbiased mean, variance and shares of the sources, from sums over groups of runs.
 
     With :math:`U = \frac1n \sum_i (y_i - \bar y)^2` and
@@ -82,13 +82,13 @@ class Figures:
     @cached_property
     def total(self) -> Estimate:
         """The variance."""
-        return self._estimate(self._figures[0] + self._bias, self._by_batch(0))
+        return self._estimate(self._plain[0] + self._bias, self._by_batch(0))
 
     @cached_property
     def shares(self) -> dict[str, Estimate]:
         """The variance due to each source alone, where there are several."""
         return {
-            source: self._estimate(self._figures[k] + self._bias, self._by_batch(k))
+            source: self._estimate(self._plain[k] + self._bias, self._by_batch(k))
             for k, source in enumerate(self.sources, start=1)
         }
 
@@ -109,7 +109,7 @@ class Figures:
         return self.sums[0] / self.counts
 
     @cached_property
-    def _figures(self) -> list[Tensor]:  # [nodes, classes] each
+    def _plain(self) -> list[Tensor]:  # [nodes, classes] each
         """U and the c of each source."""
         plain, *products = (sums.sum(0) / self.counts.sum() for sums in self.sums[1:])
         middle = self._middle**2
@@ -120,7 +120,7 @@ class Figures:
     @cached_property
     def _bias(self) -> Tensor:
         """What all figures lack in expectation: T / n."""
-        return torch.stack(self._figures).sum(0) / (self.counts.sum() - self.terms)
+        return torch.stack(self._plain).sum(0) / (self.counts.sum() - self.terms)
 
     def _by_batch(self, figure: int) -> Tensor:  # [batches, nodes, classes]
         """A figure in each batch, around the mean of all."""
@@ -216,10 +216,10 @@ class SampledMoments:
         """Whether all runs gave finite numbers."""
         return all(bool(batch.isfinite().all()) for batch in self._sums[0])
 
-    def figures(self, rows: slice = WHOLE) -> Figures:
+    def estimates(self, rows: slice = WHOLE) -> Estimates:
         """What the sums say about some nodes."""
         runs = torch.bincount(self._batch_of).to(self._shift.device) * self._group
-        return Figures(
+        return Estimates(
             self._shift[rows],
             [sums[:, rows].double() for sums in self._sums],
             runs.double().view(-1, *[1] * self._shift.dim()),
@@ -238,8 +238,8 @@ class SampledMoments:
         self._sums = []
 
     @cached_property
-    def _whole(self) -> Figures:
-        return self.figures()
+    def _whole(self) -> Estimates:
+        return self.estimates()
 
     @property
     def mean(self) -> Estimate:

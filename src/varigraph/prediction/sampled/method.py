@@ -16,7 +16,12 @@ from varigraph.prediction.prediction import Prediction, StandardErrors, Task
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import Design
-from varigraph.prediction.sampled.estimates import FEWEST_BATCHES, Estimate, Figures, SampledMoments
+from varigraph.prediction.sampled.estimates import (
+    FEWEST_BATCHES,
+    Estimate,
+    Estimates,
+    SampledMoments,
+)
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.shortcuts import Explored, explored
@@ -199,11 +204,11 @@ def answered(
 def _written(
     moments: SampledMoments, values: Sequence[str], errors: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Figures and errors by their names."""
+    """Estimates and errors by their names."""
     names = (*values, *(f"error of {name}" for name in errors))
     places = {name: moments.place_for(number) for number, name in enumerate(names)}
     for rows in moments.blocks(SUMS_AT_ONCE // moments.batches):
-        estimates = _estimates(moments.figures(rows))
+        estimates = _estimates(moments.estimates(rows))
         block = [estimates[name].value for name in values]
         block += [estimates[name].error for name in errors]
         for place, figure in zip(places.values(), block, strict=True):
@@ -212,7 +217,7 @@ def _written(
     return places
 
 
-def _estimates(figures: Figures) -> dict[str, Estimate]:
+def _estimates(figures: Estimates) -> dict[str, Estimate]:
     found: dict[str, Estimate] = {"mean": figures.mean, "total": figures.total}
     if figures.shares:
         found.update(figures.shares.items())

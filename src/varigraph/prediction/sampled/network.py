@@ -19,7 +19,7 @@ from varigraph.prediction.processor import give_back
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import Draw, Features, FullFeatures, torch_seed
 from varigraph.prediction.sampled.neighbour_sums import DrawnLinks
-from varigraph.prediction.sampled.passes import Masking, Pass
+from varigraph.prediction.sampled.runs import Masking, PlainRun
 from varigraph.prediction.sources.source import SOURCES, Drawn
 
 
@@ -49,7 +49,7 @@ class Prefix:
     _kept: dict[int, _Kept] = field(default_factory=dict)
     _place: int = 0
     _draw: Draw | None = None
-    _running: Pass | None = None
+    _running: PlainRun | None = None
     _coins_met: bool = False
 
     @property
@@ -57,7 +57,7 @@ class Prefix:
         """Memory of what is kept."""
         return sum(kept.result.nbytes for kept in self._kept.values())
 
-    def begin(self, draw: Draw | None, running: Pass) -> None:
+    def begin(self, draw: Draw | None, running: PlainRun) -> None:
         """Start a run.
 
         Args:
@@ -173,7 +173,7 @@ class Network:
     _recent: dict[Hashable, dict[int, Tensor]] = field(default_factory=dict, init=False)
 
     def once(
-        self, draw: Draw, *, x: Tensor | None = None, running: Pass | None = None
+        self, draw: Draw, *, x: Tensor | None = None, running: PlainRun | None = None
     ) -> Tensor:  # -> [nodes, classes]
         """Logits of one run.
 
@@ -184,7 +184,7 @@ class Network:
         """
         if self.tight:
             give_back()
-        running = running or Pass(self.features.maps)
+        running = running or PlainRun(self.features.maps)
         if self.prefix is not None:
             self.prefix.begin(LIKE_NO_OTHER if x is not None else draw, running)
         inputs = Inputs(self.features.mean)
@@ -228,18 +228,18 @@ class Network:
             inputs = Inputs(self.features.mean)
             for name, tensors in drawn.items():
                 SOURCES[name].use(inputs, tensors)
-            return self.through(inputs, Pass(self.features.maps))
+            return self.through(inputs, PlainRun(self.features.maps))
 
         with warnings.catch_warnings():
             # Functions that torch cannot batch are run one by one: slow, but right.
             warnings.filterwarnings("ignore", message="There is a performance drop")
             return torch.vmap(run)(stacked)
 
-    def through(self, inputs: Inputs, running: Pass) -> Tensor:
+    def through(self, inputs: Inputs, running: PlainRun) -> Tensor:
         """Logits for these inputs, ``[nodes, classes]``."""
         return running.logits(self.answer(inputs, running), self.question.task)
 
-    def answer(self, inputs: Inputs, running: Pass) -> Any:
+    def answer(self, inputs: Inputs, running: PlainRun) -> Any:
         """What the model returns for these inputs."""
         if self.links is not None:
             self.links.show(inputs.coins)

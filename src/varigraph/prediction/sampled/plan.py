@@ -23,7 +23,7 @@ RUNS_TOGETHER = 16
 BUFFERS = 2**24
 BYTES_PER_MASK = 4
 #: Masks are kept only where there is so many times the room for them.
-SPARE = 4
+TIMES_THE_ROOM = 4
 #: The C library leaves gaps between what is used: so large a part of it comes on top, ...
 GAPS = 3
 #: ... as far as tensors are small enough to be put next to each other.
@@ -67,7 +67,7 @@ class Plan:
             raise too_large(what, need, question.memory, otherwise=less)
         masks = sum(site.shape.numel() for site in found.sites)
         kept = DRAWS_KEPT * BYTES_PER_MASK * masks
-        keeps_masks = SPARE * kept <= left
+        keeps_masks = TIMES_THE_ROOM * kept <= left
         left -= kept if keeps_masks else 0
         groups = min(RUNS_TOGETHER, left // (size * output)) // design.group
         together = max(1, groups) * design.group

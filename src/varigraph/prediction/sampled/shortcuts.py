@@ -15,7 +15,7 @@ from varigraph.prediction.masks import Site
 from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
 from varigraph.prediction.sampled.network import Network, Prefix
-from varigraph.prediction.sampled.passes import FirstPass, LiveTensors
+from varigraph.prediction.sampled.runs import FirstRun, HeldTensors
 from varigraph.prediction.sources.source import SOURCES, considered
 
 #: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.
@@ -94,16 +94,16 @@ class Trial:
         first: what was seen on the way.
         logits: what came out, ``[nodes, classes]``.
         random: whether random numbers were drawn that are not dropout's.
-        live: counts what this and further runs hold.
+        held: counts what this and further runs hold.
     """
 
     network: Network
     draw: Draw
     moved: bool
-    first: FirstPass
+    first: FirstRun
     logits: Tensor
     random: bool
-    live: LiveTensors
+    held: HeldTensors
 
     @classmethod
     def of(cls, network: Network) -> Trial:
@@ -123,14 +123,14 @@ class Trial:
 
     @classmethod
     def _at(cls, network: Network, *, moved: bool) -> Trial:
-        mean, live = network.question.x.mean, LiveTensors()
+        mean, held = network.question.x.mean, HeldTensors()
         x = _far(mean) if moved else mean.clone()
         question = network.question
         uncertain = [source for source in considered(question) if source.uncertain(question)]
         draw = {source.name: 0 for source in uncertain if not source.moves_features}
         noisy = any(source.moves_features for source in uncertain)
         seeded = replace(network, own_randomness=True, writes=False)
-        first = _first_pass(network, live)
+        first = _first_run(network, held)
         seeded.seed(0 if any(source.masks for source in uncertain) else None)
         before, version = generator_state(x.device), x._version
         first.given = x
@@ -139,9 +139,9 @@ class Trial:
             _refuse_unmoved(seeded, draw, logits)
         random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
-        return cls(network, draw, moved, first, logits, random, live)
+        return cls(network, draw, moved, first, logits, random, held)
 
-    def in_small_space(self) -> tuple[Network, FirstPass]:
+    def in_small_space(self) -> tuple[Network, FirstRun]:
         """The network on features in the small space, if it does not notice."""
         full, matrices = self.network.features, self.first.matrices
         fits = all(SOURCES[name].in_small_space for name in self.network.question.sources)
@@ -153,7 +153,7 @@ class Trial:
         running = self.same_by(small)
         return (self.network, self.first) if running is None else (small, running)
 
-    def use_sparse_products(self, network: Network, stack: ExitStack) -> FirstPass | None:
+    def use_sparse_products(self, network: Network, stack: ExitStack) -> FirstRun | None:
         """Have neighbour sums done by sparse products of few numbers, if the answer is the same.
 
         Args:
@@ -170,9 +170,9 @@ class Trial:
                 network.prefix.forget()
             return running
 
-    def same_by(self, network: Network) -> FirstPass | None:
+    def same_by(self, network: Network) -> FirstRun | None:
         """What is seen on another way, if it leads to the same answer; else None."""
-        features, running = network.features, _first_pass(network, self.live)
+        features, running = network.features, _first_run(network, self.held)
         x = _far(self.network.question.x.mean) if self.moved else None
         if x is not None and isinstance(features, SmallFeatures):
             x = x @ features.basis
@@ -199,10 +199,10 @@ def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
         )
 
 
-def _first_pass(network: Network, live: LiveTensors) -> FirstPass:
+def _first_run(network: Network, held: HeldTensors) -> FirstRun:
     model, maps = network.question.model, network.features.maps
     own = frozenset([*model.parameters(), *model.buffers()])
-    return FirstPass(maps, own, network.question.x.mean.shape[-1], live)
+    return FirstRun(maps, own, network.question.x.mean.shape[-1], held)
 
 
 def _sources(trial: Trial) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""One pass of a plain network: dropout gets its masks, softmax and memory are watched."""
+"""One run of a plain network: dropout gets its masks, softmax and memory are watched."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from varigraph.prediction.network_call import refuse_own_dropout
 from varigraph.prediction.prediction import Task
 
 
-class LiveTensors:
+class HeldTensors:
     """Counts the bytes of tensors that functions returned, as long as somebody holds them.
 
     What is given to a function and came from none (features, weights, links) is not counted, nor
@@ -82,7 +82,7 @@ SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax,
 MATMUL = frozenset({torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__})
 
 
-class Pass(TorchFunctionMode):
+class PlainRun(TorchFunctionMode):
     """While this is open, torch functions that the network calls go through here.
 
     ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
@@ -179,7 +179,7 @@ def _computes(func: Callable[..., Any], result: Any) -> bool:
     return made and func.__name__ not in ABOUT
 
 
-class FirstPass(Pass):
+class FirstRun(PlainRun):
     """A pass that finds out about the network.
 
     Attributes:
@@ -191,12 +191,12 @@ class FirstPass(Pass):
     """
 
     def __init__(
-        self, maps: Mapping[Tensor, Tensor], own: frozenset[Tensor], width: int, live: LiveTensors
+        self, maps: Mapping[Tensor, Tensor], own: frozenset[Tensor], width: int, held: HeldTensors
     ) -> None:
         super().__init__(maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[Tensor, bool]()
         self.given, self.used = cast(Tensor | None, None), False
-        self._own, self._width, self._live = own, width, live
+        self._own, self._width, self._held = own, width, held
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -208,7 +208,7 @@ class FirstPass(Pass):
         result = super().__torch_function__(func, types, args, kwargs)
         if not self.used and self.given is not None and _computes(func, result):
             self.used = any(value is self.given for value in (*args, *(kwargs or {}).values()))
-        self.peak = max(self.peak, self._live.note((args, (kwargs or {}).values()), result))
+        self.peak = max(self.peak, self._held.note((args, (kwargs or {}).values()), result))
         if isinstance(result, Tensor):
             self.widest = max(self.widest, result.numel())
         return result

@@ -43,7 +43,7 @@ _DRAFT = "draft-"
 
 
 @dataclass(frozen=True)
-class Source:
+class DataSet:
     """A data set in torch_geometric's layout, ``<root>/<folder>/raw/<files>``.
 
     Args:
@@ -61,19 +61,19 @@ class Source:
     row_normalised: bool
 
 
-def _planetoid(folder: str, *sha256: str) -> Source:
+def _planetoid(folder: str, *sha256: str) -> DataSet:
     known = dict(zip(planetoid_files(folder), sha256, strict=True))
-    return Source(folder, PLANETOID, known, read_planetoid, row_normalised=True)
+    return DataSet(folder, PLANETOID, known, read_planetoid, row_normalised=True)
 
 
-def _amazon(folder: str, sha256: str | None) -> Source:
+def _amazon(folder: str, sha256: str | None) -> DataSet:
     """Of the arrays and not of the file, which is around in more than one packing."""
-    return Source(
+    return DataSet(
         folder, BENCHMARK, {amazon_file(folder): sha256}, read_amazon, row_normalised=False
     )
 
 
-SOURCES = {
+DATA_SETS = {
     "citeseer": _planetoid(
         "CiteSeer",
         "d20de19150741e555de0ed037195630fc194114ebc7fd72ced62810148aa22f6",
@@ -103,7 +103,7 @@ SOURCES = {
 }
 
 
-def raw_folder(source: Source, *, root: str | Path | None = None) -> Path | None:
+def raw_folder(source: DataSet, *, root: str | Path | None = None) -> Path | None:
     """The first folder that holds the raw files, or None where they have to be downloaded.
 
     Args:
@@ -121,7 +121,7 @@ def raw_folder(source: Source, *, root: str | Path | None = None) -> Path | None
     return None
 
 
-def _roots(source: Source, root: str | Path | None) -> Iterator[Path]:
+def _roots(source: DataSet, root: str | Path | None) -> Iterator[Path]:
     named = root or os.environ.get(VARIABLE)
     if named:
         folder = Path(named).expanduser().absolute()
@@ -134,7 +134,7 @@ def _roots(source: Source, root: str | Path | None) -> Iterator[Path]:
     yield cache_folder()
 
 
-def _check_complete(source: Source, raw: Path) -> None:
+def _check_complete(source: DataSet, raw: Path) -> None:
     missing = [name for name in source.files if not (raw / name).is_file()]
     if missing:
         raise DatasetError(
@@ -147,7 +147,7 @@ class UncheckedDataWarning(UserWarning):
     """A data set was read whose SHA-256 is unknown, so that nothing vouches for its files."""
 
 
-def read(source: Source, *, root: str | Path | None = None) -> Data:
+def read(source: DataSet, *, root: str | Path | None = None) -> Data:
     """The data set as its raw files have it, each of which is compared with its SHA-256.
 
     Nothing is written next to the raw files: they may be read-only or shared.
@@ -177,7 +177,7 @@ def read(source: Source, *, root: str | Path | None = None) -> Data:
     return graph
 
 
-def _graph(source: Source, raw: Path) -> Data:
+def _graph(source: DataSet, raw: Path) -> Data:
     try:
         # The old pickles of arrays are full of what numpy warns of by now.
         with warnings.catch_warnings():
@@ -193,7 +193,7 @@ def _graph(source: Source, raw: Path) -> Data:
         ) from error
 
 
-def _verify(source: Source, raw: Path, name: str, found: str) -> None:
+def _verify(source: DataSet, raw: Path, name: str, found: str) -> None:
     expected = source.files[name]
     if expected not in (None, found) and not _is_trusted(source):
         raise DatasetError(
@@ -203,11 +203,11 @@ def _verify(source: Source, raw: Path, name: str, found: str) -> None:
         )
 
 
-def _is_trusted(source: Source) -> bool:
+def _is_trusted(source: DataSet) -> bool:
     return source.folder.lower() in os.environ.get(UNCHECKED, "").lower().split()
 
 
-def _download(source: Source) -> Path:
+def _download(source: DataSet) -> Path:
     with draft_folder() as draft:
         try:
             for name in source.files:
@@ -230,7 +230,7 @@ def _fetch(address: str, path: Path) -> None:
         path.write_bytes(answer.read(LARGEST))  # what is cut off does not pass the check
 
 
-def _check_downloaded(source: Source, raw: Path) -> None:
+def _check_downloaded(source: DataSet, raw: Path) -> None:
     try:
         _graph(source, raw)
     except DatasetError as error:
