@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Where it is kept, without suffix."""
+        """Where it is stored, without suffix."""
         method = self.method
         return f"cells/{method.protocol}/{self.dataset}/{method.name}/seed-{self.seed}"
 

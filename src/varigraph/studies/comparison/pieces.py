@@ -26,7 +26,7 @@ class Piece(typing.Protocol):
 
     @property
     def name(self) -> str:
-        """Where it is kept below the folder of the comparison, without suffix."""
+        """Where it is stored below the folder of the comparison, without suffix."""
 
     @property
     def kind(self) -> str:
@@ -77,7 +77,7 @@ class LinkPiece:
 
     @property
     def name(self) -> str:
-        """Where it is kept, without suffix."""
+        """Where it is stored, without suffix."""
         return f"links/{self.dataset}"
 
     def prerequisites(self, options: Options) -> tuple[Piece, ...]:
@@ -188,7 +188,7 @@ class NetworkPiece:
 
     @property
     def name(self) -> str:
-        """Where it is kept, without suffix."""
+        """Where it is stored, without suffix."""
         return f"networks/{self.protocol}/{self.dataset}/seed-{self.seed}"
 
     def prerequisites(self, options: Options) -> tuple[Piece, ...]:

@@ -1,5 +1,5 @@
 // A node, its neighbours and theirs: links by their probability, nodes by their uncertainty.
-const DRAWN = 24; // nodes of a ring that can be told apart
+const DRAWN = 24; // nodes of a ring that can be distinguished
 const CROWD = 12; // neighbours beyond which theirs are left out
 const LABELLED = 16; // links of a node whose probabilities can be read
 const SVG = "http://www.w3.org/2000/svg";
@@ -35,9 +35,9 @@ function shape(tag, attributes, title) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   if (title) {
-    const told = document.createElementNS(SVG, "title");
-    told.textContent = title;
-    made.append(told);
+    const tooltip = document.createElementNS(SVG, "title");
+    tooltip.textContent = title;
+    made.append(tooltip);
   }
   return made;
 }

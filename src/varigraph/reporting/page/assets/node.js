@@ -47,8 +47,8 @@ function causeList(node, choose) {
   if (entry.rest > 0.0005) lines.push(causeLine({ what: "everything else", share: entry.rest }, choose, node));
   made.push(element("ul", { class: "causes" }, ...lines));
   if (entry.features.length) {
-    const told = entry.features.map((feature) => `${feature.what} (${percent(feature.share)})`).join(", ");
-    made.push(element("p", { class: "soft", text: "Largest single features: " + told + "." }));
+    const largest = entry.features.map((feature) => `${feature.what} (${percent(feature.share)})`).join(", ");
+    made.push(element("p", { class: "soft", text: "Largest single features: " + largest + "." }));
   }
   made.push(element("p", { class: "soft", text: "Shares of the variance that the data causes, to first order; the weights count as certain. " + content.causes.note }));
   return made;
