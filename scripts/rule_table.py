@@ -90,7 +90,7 @@ def rows(table: dict[Any, Rule]) -> list[Row]:
     moves = [rule for rule in rules if rule.apply.__name__ == "move"]
     found = [_row(rule.names, _name(rule), rule) for rule in rules if rule not in moves]
     if moves:
-        found.append(_row(MOVES, "shapes.moves_alike", moves[0]))
+        found.append(_row(MOVES, "arithmetic.moves_alike", moves[0]))
     return found
 
 

@@ -66,7 +66,8 @@ class Case:
         oracle: what judges it.
         linear: whether it is linear in x.
         tolerance: largest relative error allowed; None for rules that declare themselves
-            approximate, whose error is reported and not judged.
+            approximate.
+        off: largest relative error of an approximate rule, as it was measured.
     """
 
     rule: str
@@ -77,6 +78,7 @@ class Case:
     oracle: Any = jacobian
     linear: bool = False
     tolerance: float | None = 1e-9
+    off: float | None = None
 
 
 def activation(name: str, target: Callable[..., Any], **kwargs: Any) -> Case:
@@ -87,8 +89,10 @@ def affine(name: str, target: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     return Case(name, target, args, kwargs, linear=True)
 
 
-def rough(name: str, target: Callable[..., Any], *args: Any) -> Case:
-    return Case(name, target, args, oracle=sampling, tolerance=None)
+def rough(
+    off: float, name: str, target: Callable[..., Any], *args: Any, oracle: Any = sampling
+) -> Case:
+    return Case(name, target, args, oracle=oracle, tolerance=None, off=off)
 
 
 def layer(build: Callable[[], nn.Module], *args: Any, **kwargs: Any) -> Case:
@@ -161,12 +165,12 @@ LAYERS = [
 ]
 
 ROUGH = [
-    rough("SGConv", seeded(partial(gnn.SGConv, 4, 3, K=2)), LINKS),
-    rough("APPNP", seeded(partial(gnn.APPNP, 3, 0.1)), LINKS),
-    rough("layer_norm", seeded(partial(nn.LayerNorm, 4))),
-    rough("normalize", F.normalize),
-    rough("GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
-    rough("LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
+    rough(0.482, "SGConv", seeded(partial(gnn.SGConv, 4, 3, K=2)), LINKS, oracle=jacobian),
+    rough(0.691, "APPNP", seeded(partial(gnn.APPNP, 3, 0.1)), LINKS, oracle=jacobian),
+    rough(5.25, "layer_norm", seeded(partial(nn.LayerNorm, 4))),
+    rough(2.53, "normalize", F.normalize),
+    rough(3.03, "GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
+    rough(1.07, "LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
 ]
 
 

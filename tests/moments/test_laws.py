@@ -24,9 +24,15 @@ def test_rule_obeys_the_laws(case):
 
 
 @pytest.mark.parametrize("case", ROUGH, ids=lambda c: c.rule)
-def test_approximate_rule_obeys_all_laws_but_the_first(case):
-    frozen = apply(case.target, case.x, *case.args)  # its own answer stands in for the oracle
-    check_rule(case.target, *case.args, x=case.x, oracle=lambda f, m, v: frozen)
+def test_approximate_rule_obeys_the_laws_and_is_off_by_what_was_measured(case):
+    """On six nodes with noise as large as the signal, variances are off by 0.5 to 5.3 of the truth.
+
+    docs/rules.md has these figures; test_approximate.py has those of Cora.
+    """
+    found = check_rule(
+        case.target, *case.args, x=case.x, oracle=case.oracle, tolerance=1.05 * case.off
+    )
+    assert found == pytest.approx(case.off, rel=0.05)
 
 
 def test_every_rule_has_a_case():
