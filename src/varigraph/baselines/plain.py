@@ -13,8 +13,8 @@ from varigraph.baselines.draws import from_draws
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction, predict
-from varigraph.prediction.checks import check_output
 from varigraph.prediction.predict import ask
+from varigraph.prediction.question import check_output
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.training import train

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.graph_parts import features, finite_features, first
+from varigraph.data.graph_parts import feature_variance, finite_features
 from varigraph.errors import GraphError, OptionError
 from varigraph.options import number, seed_of
 
@@ -54,62 +52,6 @@ def add_noise(graph: Data, *, percent: float, seed: int = 0) -> Data:
     noisy = copy.copy(graph)
     noisy.x, noisy.x_var = x + var.sqrt() * noise, var
     return noisy
-
-
-def feature_variance(graph: Data) -> Tensor:  # -> [nodes, features]
-    r"""Variance :math:`\sigma^2_{nf}` of every feature, from ``graph.x_var``.
-
-    ``x_var`` is a number for all, a vector ``[features]``, a column ``[nodes, 1]`` or a full
-    matrix ``[nodes, features]``; without it the features count as exact and the variance is 0. A
-    vector always means features, even where there are as many nodes.
-
-    Args:
-        graph: with features ``x``, whose dtype and device the variance takes on.
-
-    Returns:
-        A matrix that may share memory with ``x_var``, so read it only.
-
-    Raises:
-        GraphError: if ``x_var`` fits no such shape, or is negative, NaN or infinite anywhere.
-    """
-    x = features(graph)
-    var = _variance(getattr(graph, "x_var", None), x)
-    nodes, columns = x.shape
-    if tuple(var.shape) not in {(), (columns,), (nodes, 1), (nodes, columns)}:
-        raise GraphError(
-            f"x_var has shape {tuple(var.shape)}, but x has {nodes} nodes and {columns} features",
-            "give a number, [features], [nodes, 1] or [nodes, features]; "
-            "one variance for each node is graph.x_var.view(-1, 1)",
-        )
-    bad = ~(var.isfinite() & (var >= 0))
-    if bad.any():
-        index = first(bad)
-        raise GraphError(
-            f"x_var{index or ''} is {var[tuple(index)].item()}",
-            "give finite variances from 0 up; features without noise have variance 0",
-        )
-    return var.expand_as(x)
-
-
-def _variance(value: Any, x: Tensor) -> Tensor:
-    if value is None:
-        return x.new_zeros(())
-    try:
-        # By way of numpy a Python number keeps its 64 bits until the dtype of x is known.
-        var = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    except (TypeError, ValueError) as error:
-        raise GraphError(
-            f"x_var is a {type(value).__name__} that makes no tensor",
-            "give a number or a tensor: graph.x_var = torch.tensor(0.1)",
-        ) from error
-    real = not (var.is_complex() or var.is_quantized or var.dtype == torch.bool)
-    if not real or var.layout != torch.strided or var.is_meta:
-        raise GraphError(
-            f"x_var is a {var.layout} tensor of {var.dtype} on {var.device}, not a dense one of "
-            "real numbers",
-            "give the variances themselves: graph.x_var = torch.tensor(0.1)",
-        )
-    return var.to(x)
 
 
 def _scale(x: Tensor) -> float:

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from varigraph.kernels import fused
-from varigraph.moments.by_rows import by_node
 from varigraph.moments.cotangents import row_slices
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
 from varigraph.moments.tape import Bend, Scale

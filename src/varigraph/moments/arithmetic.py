@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from varigraph.errors import MissingRuleError
 from varigraph.moments.activations import elementwise
 from varigraph.moments.affine import Affine
-from varigraph.moments.by_rows import by_node
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.layers import certain, rescaled
 from varigraph.moments.maximum import group_max
 from varigraph.moments.propagation import added, recorded

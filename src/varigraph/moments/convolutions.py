@@ -14,8 +14,7 @@ from torch_geometric.utils import is_torch_sparse_tensor
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
-from varigraph.moments.by_rows import ByRows, PerNode, by_node
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import ByRows, Gaussian, PerNode, by_node
 from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of

@@ -12,8 +12,7 @@ from torch_geometric.utils import scatter
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.affine import Affine
-from varigraph.moments.by_rows import by_node
-from varigraph.moments.gaussian import Gaussian, mapped_variance
+from varigraph.moments.gaussian import Gaussian, by_node, mapped_variance
 from varigraph.moments.neighbours import NeighbourSum
 from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements

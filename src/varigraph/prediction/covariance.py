@@ -12,7 +12,6 @@ from varigraph.errors import MissingRuleError
 from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.tape import Entry, Operator, Tape
-from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.linearised import Linearised, linearised
 from varigraph.prediction.logits import CorrelatedLogits, active_parts
 from varigraph.prediction.memory import (
@@ -24,7 +23,7 @@ from varigraph.prediction.memory import (
     of_sampled_masks,
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts
 
 

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from varigraph.moments import Gaussian
 from varigraph.moments.softmax import class_probabilities, normal_points
-from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.passes import over_masks, prepared_passes
 from varigraph.prediction.prediction import Prediction, answer, with_approximate
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_nodes, check_output
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, considered
 
 

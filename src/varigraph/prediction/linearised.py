@@ -8,9 +8,8 @@ from typing import Any
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.propagation import recorded
 from varigraph.moments.tape import Noise, Tape
-from varigraph.prediction.checks import check_output
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_output
 from varigraph.prediction.sources.source import considered, entering
 from varigraph.prediction.sources.weights import closed_form_dropout
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
-from varigraph.moments.by_rows import ALIGNED, ByRows
+from varigraph.moments.gaussian import ALIGNED, ByRows
 from varigraph.prediction.network_call import refuse_own_dropout
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.

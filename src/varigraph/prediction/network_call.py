@@ -22,10 +22,10 @@ from varigraph.moments.gaussian import TensorLike
 from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
 from varigraph.moments.softmax import Logits
-from varigraph.prediction.checks import check_last_softmax
+from varigraph.options import complaint, place_of
 from varigraph.prediction.prediction import Task
+from varigraph.prediction.question import check_last_softmax
 from varigraph.prediction.sources.source import considered
-from varigraph.user_code import complaint, place_of
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question

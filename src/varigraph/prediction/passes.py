@@ -14,13 +14,12 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
-from varigraph.moments.by_rows import ByRows
-from varigraph.prediction.checks import check_nodes
+from varigraph.moments.gaussian import ByRows
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import too_large
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import entering
 
 #: Runs one rule called from the model's own code.

@@ -15,7 +15,6 @@ from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, seed_of, whole
-from varigraph.prediction.checks import check_answer, check_model
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
@@ -27,6 +26,8 @@ from varigraph.prediction.question import (
     Progress,
     Question,
     Weights,
+    check_answer,
+    check_model,
     check_sources,
     chosen_nodes,
     silent,

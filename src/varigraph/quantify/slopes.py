@@ -15,8 +15,7 @@ from varigraph.errors import GraphError, ModelError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins
 from varigraph.moments.running import no_randomness
-from varigraph.prediction.checks import check_output
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_output
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered

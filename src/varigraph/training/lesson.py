@@ -14,9 +14,9 @@ from torch_geometric.data import Data
 
 from varigraph.errors import ModelError
 from varigraph.moments.softmax import normal_points
+from varigraph.options import place_of
 from varigraph.training.batch import Batch, NeighbourSampler
 from varigraph.training.propagated import PropagatedLogits
-from varigraph.user_code import place_of
 
 #: Points that stand for the normal distribution of a node's logits.
 POINTS = 64

@@ -17,14 +17,13 @@ from varigraph.data import check_graph, feature_variance
 from varigraph.data.graph_parts import check_device
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian
-from varigraph.options import check_progress, number, one_of, seed_of, whole
-from varigraph.prediction.checks import check_model, check_output
+from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
 from varigraph.prediction.network_call import caller, came_from, check_call, plain_answer
+from varigraph.prediction.question import check_model, check_output
 from varigraph.training.batch import Flow, NeighbourSampler
 from varigraph.training.lesson import Lesson, Noise
 from varigraph.training.networks import own_randomness
 from varigraph.training.propagated import check_propagable
-from varigraph.user_code import place_of
 
 #: Types that labels can have.
 CLASSES = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

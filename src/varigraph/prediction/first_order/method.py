@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.prediction.checks import check_nodes
 from varigraph.prediction.first_order.noise_root import NoiseRoot, sample_of
 from varigraph.prediction.first_order.responses import Responses, walk_back
 from varigraph.prediction.first_order.shares import Block, NoiseAlone, NoiseShare, Share
@@ -26,7 +25,7 @@ from varigraph.prediction.memory import (
     of_sampled_masks,
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts, considered
 
 

@@ -11,10 +11,9 @@ from torch import Tensor
 
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
-from varigraph.prediction.checks import check_nodes, check_output
 from varigraph.prediction.prediction import Prediction, StandardErrors, Task
 from varigraph.prediction.processor import without_gaps
-from varigraph.prediction.question import Question
+from varigraph.prediction.question import Question, check_nodes, check_output
 from varigraph.prediction.sampled.draws import Design
 from varigraph.prediction.sampled.estimates import (
     FEWEST_BATCHES,

@@ -14,10 +14,10 @@ from torch.overrides import TorchFunctionMode
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_logits
-from varigraph.prediction.checks import check_last_softmax
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
 from varigraph.prediction.prediction import Task
+from varigraph.prediction.question import check_last_softmax
 
 
 class HeldTensors:

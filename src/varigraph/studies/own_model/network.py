@@ -20,10 +20,10 @@ from torch_geometric.data import Data
 
 from varigraph.data import check_graph
 from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.options import complaint, place_of
 from varigraph.prediction import network_call
 from varigraph.prediction.network_call import Forward, caller, plain_answer
 from varigraph.training.networks import own_randomness
-from varigraph.user_code import complaint, place_of
 
 EXAMPLE = '--arguments \'{"in_channels": 1433, "hidden_channels": 64, "num_layers": 2}\''
 

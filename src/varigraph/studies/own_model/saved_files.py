@@ -22,7 +22,7 @@ from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
 from varigraph.data import DATASETS, load
-from varigraph.data.graph_checks import intended
+from varigraph.data.graph_parts import intended
 from varigraph.data.opened_files import (
     ARRAYS,
     check_unpacked,
