@@ -6,7 +6,7 @@ from varigraph.data import load
 from varigraph.errors import GraphError, ModelError
 from varigraph.links import hadamard
 from varigraph.links.folds import divided
-from varigraph.links.hadamard import Hadamard, _rate
+from varigraph.links.hadamard import LEARNING_RATE, Hadamard, HadamardNetwork
 from varigraph.links.link_pairs import link_pairs, pair_numbers
 from varigraph.links.messages import Messages
 from varigraph.links.methods import adamic_adar, common_neighbours
@@ -94,19 +94,19 @@ def test_links_are_silent_while_they_are_learnt_from(monkeypatch):
     """In every step, all links but those of the step are heard; in the end each had its turn."""
     fold = fold_of(random_graph(60, 300), 60)
     silenced, taught = [], []
-    without, judged = Messages.without, Hadamard._judged
+    without, judged = Messages.without, HadamardNetwork.judged
 
     def spy_without(self, silent):
         silenced.append(set(pair_numbers(fold.structure[:, silent]).tolist()))
         return without(self, silent)
 
-    def spy_judged(self, network, pairs, neighbours):
+    def spy_judged(network, h, pairs):
         if network.training:
             taught.append(set(pair_numbers(pairs).tolist()))
-        return judged(self, network, pairs, neighbours)
+        return judged(network, h, pairs)
 
     monkeypatch.setattr(Messages, "without", spy_without)
-    monkeypatch.setattr(Hadamard, "_judged", spy_judged)
+    monkeypatch.setattr(HadamardNetwork, "judged", spy_judged)
     fitted(fold, 60)
     linked = set(pair_numbers(fold.structure).tolist())
     assert len(silenced) == len(taught) == 100
@@ -121,15 +121,16 @@ def test_links_are_silent_while_they_are_learnt_from(monkeypatch):
 def test_the_weights_that_judge_the_held_pairs_best_are_kept(monkeypatch):
     fold = fold_of(random_graph(60, 300), 60)  # nothing to learn, so the loss soon rises
     losses = []
-    unseen = Hadamard._unseen
+    judged = HadamardNetwork.judged
 
-    def spy(self, network, pairs):
-        logits = unseen(self, network, pairs)
-        truth = torch.where(fold.held.real, 1.0, -1.0)
-        losses.append(float(torch.nn.functional.softplus(-truth * logits).mean()))
+    def spy(network, h, pairs):
+        logits = judged(network, h, pairs)
+        if not network.training:
+            truth = torch.where(fold.held.real, 1.0, -1.0)
+            losses.append(float(torch.nn.functional.softplus(-truth * logits).mean()))
         return logits
 
-    monkeypatch.setattr(Hadamard, "_unseen", spy)
+    monkeypatch.setattr(HadamardNetwork, "judged", spy)
     scorer = fitted(fold, 60)
     scorer.logits(fold.held.pairs)
     *during, after = losses
@@ -169,11 +170,21 @@ def test_a_loss_that_is_no_number_is_explained(monkeypatch):
     assert "common scale" in caught.value.remedy
 
 
-def test_the_learning_rate_rises_and_falls():
-    rates = [_rate(done / 1000) for done in range(1, 1001)]
+def test_the_learning_rate_rises_and_falls(monkeypatch):
+    """During the first tenth of 100 steps it rises to nearly all, then it falls to nothing."""
+    rates, step = [], torch.optim.Adam.step
+
+    def noted(self, closure=None):
+        rates.append(self.param_groups[0]["lr"] / LEARNING_RATE)
+        return step(self, closure)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", noted)
+    fitted(fold_of(two_cliques(8), 16), 16)
+    assert len(rates) == 100
     top = rates.index(max(rates))
-    assert top == 99
-    assert rates[:100] == sorted(rates[:100])
-    assert rates[99:] == sorted(rates[99:], reverse=True)
-    assert 0.9 < rates[99] <= 1
-    assert rates[-1] == pytest.approx(0)
+    assert top in (9, 10)
+    assert rates[: top + 1] == sorted(rates[: top + 1])
+    assert rates[top:] == sorted(rates[top:], reverse=True)
+    assert 0.9 < rates[top] <= 1
+    assert 0 < rates[-1] < 1e-3
+    assert rates[0] == pytest.approx(0.099, abs=1e-3)

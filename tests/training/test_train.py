@@ -1,4 +1,5 @@
 import copy
+from importlib import import_module
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
 from varigraph.training import paper_network, train
-from varigraph.training.train import _fanouts
+from varigraph.training.batch import NeighbourSampler
 
 
 def validation_loss(model, graph):
@@ -75,10 +76,31 @@ def test_other_networks_with_uncertain_links(graph, network):
     assert history.loss[-1] < history.loss[0]
 
 
-def test_fanouts_reach_as_far_as_the_network():
-    deep = nn.ModuleList([SAGEConv(2, 2), SAGEConv(2, 2), APPNP(K=3, alpha=0.1)])
-    assert _fanouts((10, 8), deep) == [10, 8, 8, 8, 8]
-    assert _fanouts((10, 8), SAGEConv(2, 2)) == [10, 8]
+class Deep(nn.Module):
+    """Five steps: two layers, and one that takes three."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = SAGEConv(6, 4), SAGEConv(4, 2)
+        self.last = APPNP(K=3, alpha=0.1)
+
+    def forward(self, x, edge_index):
+        return self.last(self.second(self.first(x, edge_index), edge_index), edge_index)
+
+
+@pytest.mark.parametrize(
+    ("build", "reach"), [(Deep, [10, 8, 8, 8, 8]), (lambda: SAGEConv(6, 2), [10, 8])]
+)
+def test_fanouts_reach_as_far_as_the_network(graph, monkeypatch, build, reach):
+    module, asked = import_module("varigraph.training.train"), []
+
+    def noted(edge_index, nodes, fanouts, flow):
+        asked.append(fanouts)
+        return NeighbourSampler(edge_index, nodes, fanouts, flow)
+
+    monkeypatch.setattr(module, "NeighbourSampler", noted)
+    train(build(), graph, epochs=1, fanouts=(10, 8))
+    assert asked == [reach]
 
 
 def test_progress_is_told(graph):
