@@ -19,6 +19,7 @@ def test_pieces_add_up_to_the_whole():
     assert torch.allclose(added.mean, mean.mean(0))
     assert torch.allclose(added.between, mean.var(0, correction=0))
     assert torch.allclose(added.within, var.mean(0))
+    assert torch.allclose(added.total.var, mean.var(0, correction=0) + var.mean(0))
     assert torch.allclose(added.total.var, whole.total.var)
 
 
