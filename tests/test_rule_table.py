@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from varigraph.moments.registry import FUNCTIONS, LAYERS
+from varigraph.studies.own_model.rule_check import rule_name
 from varigraph.testing import jacobian
 
 ROOT = Path(__file__).parents[1]
@@ -63,6 +64,27 @@ def test_errors_are_not_larger_than_written(table, written):
     for row in fast:
         bound = float(lines[f"`{row.rule}`"].removeprefix("≤ "))
         assert table.error_of(row) <= bound, row.rule
+
+
+def test_errors_of_approximate_rules_are_those_that_tests_hold_them_to(table, written):
+    lines = {cells(line)[1]: cells(line)[ERROR] for line in written.splitlines() if line[:1] == "|"}
+    found = {
+        row.rule: [
+            lines[f"`{row.rule}`"],
+            table.shown(max(c.off for c in row.cases), "approximate"),
+        ]
+        for row in [*table.rows(FUNCTIONS), *table.rows(LAYERS)]
+        if row.exactness == "approximate"
+    }
+    assert len(found) == 6
+    assert all(document == held for document, held in found.values()), found
+
+
+def test_rules_are_called_what_the_check_of_a_network_calls_them(table):
+    # torch_geometric puts functions of its own in the place of index_select and select.
+    rules = [r for r in [*FUNCTIONS.values(), *LAYERS.values()] if r.names[0][:4] != "_new"]
+    called = {rule_name(rule) for rule in rules}
+    assert called == {row.rule for row in [*table.rows(FUNCTIONS), *table.rows(LAYERS)]}
 
 
 @pytest.mark.parametrize(
