@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from varigraph.moments.registry import FUNCTIONS, LAYERS
+from varigraph.prediction.sources.source import SOURCES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -47,7 +48,8 @@ def test_code_runs_and_prints_what_is_shown(path, runner, tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     page = path.read_text(encoding="utf-8")
     run = runner.PageRun(path.name, runner.command_line)
-    with patch.dict(FUNCTIONS), patch.dict(LAYERS):  # rules of the examples go with them
+    # Rules and sources of the examples go with them.
+    with patch.dict(FUNCTIONS), patch.dict(LAYERS), patch.dict(SOURCES):
         for output in run.outputs(page):
             assert words(output.shown) == words(output.printed), output.command
     del sys.modules[run.module.__name__]

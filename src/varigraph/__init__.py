@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from varigraph import baselines, errors, metrics, rules
+    from varigraph import baselines, errors, metrics, rules, sources
     from varigraph.data import add_noise, load, read_links
     from varigraph.errors import VarigraphError
     from varigraph.links import link_probabilities
@@ -43,6 +43,7 @@ __all__ = [
     "read_links",
     "report",
     "rules",
+    "sources",
     "train",
 ]
 
@@ -65,6 +66,7 @@ _MODULES = {
     "metrics": "metrics",
     "plots": "reporting.plots",
     "rules": "rules",
+    "sources": "sources",
 }
 
 
