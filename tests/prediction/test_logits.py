@@ -198,11 +198,12 @@ def logits(nodes=4, classes=3):
 
 
 def test_covariance_and_marginal_are_sums_over_the_parts():
-    whole = logits()
-    want = sum(whole.shares[part] for part in PARTS)
-    assert torch.allclose(whole.covariance, want)
-    assert torch.allclose(whole.marginal.var, torch.stack([m.diag() for m in want]))
-    assert torch.equal(whole.marginal.mean, whole.mean)
+    one = torch.tensor([[2.0, 1.0], [1.0, 3.0]]).double()
+    shares = {part: (10**place * one)[None] for place, part in enumerate(PARTS)}
+    whole = CorrelatedLogits(torch.tensor([[0.5, -1.0]]).double(), shares)
+    assert whole.covariance.tolist() == [[[2222.0, 1111.0], [1111.0, 3333.0]]]
+    assert whole.marginal.var.tolist() == [[2222.0, 3333.0]]
+    assert whole.marginal.mean.tolist() == [[0.5, -1.0]]
 
 
 def test_rows_of_the_logits():

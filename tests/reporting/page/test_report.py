@@ -56,7 +56,9 @@ def test_the_table_holds_every_node(page):
     nodes = content_of(vg.report(prediction, graph, path=page))["nodes"]
     assert np.allclose(np.reshape(nodes["mean"], (40, 3)), prediction.mean, rtol=1e-3)
     assert np.allclose(np.reshape(nodes["std"], (40, 3)), prediction.total.sqrt(), rtol=1e-2)
-    assert np.allclose(np.sum(nodes["sources"], 0), nodes["variance"], rtol=1e-2)
+    sources = [var.sum(1) for var in prediction.by_source.values()]
+    assert np.allclose(nodes["sources"], torch.stack(sources), rtol=1e-2)
+    assert np.allclose(nodes["variance"], prediction.total.sum(1), rtol=1e-2)
     assert nodes["truth"] == graph.y.tolist()
     assert nodes["group"] == [2 if node % 2 == 0 else 0 for node in range(40)]
     assert nodes["names"] == graph.node_names
