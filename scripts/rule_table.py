@@ -10,6 +10,7 @@ Rules come from the registry, errors from the cases in tests/moments/cases.py.
 from __future__ import annotations
 
 import importlib
+import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -102,7 +103,7 @@ def _row(names: Sequence[str], label: str, rule: Rule) -> Row:
 
 
 def _place(rule: Rule) -> tuple[str, int]:
-    code = getattr(rule.apply, "__code__", None)
+    code = getattr(inspect.unwrap(rule.apply), "__code__", None)  # not where its decorator stands
     return rule.apply.__module__, code.co_firstlineno if code else 0
 
 
