@@ -1,6 +1,6 @@
 import pytest
 
-from varigraph.user_code import place_of
+from varigraph.options import place_of
 
 
 def test_a_place_is_the_users_own():

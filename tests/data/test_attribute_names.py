@@ -1,6 +1,6 @@
 import pytest
 
-from varigraph.data.graph_checks import NOISE, intended
+from varigraph.data.graph_parts import NOISE, intended
 
 
 @pytest.mark.parametrize(

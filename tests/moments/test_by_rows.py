@@ -6,7 +6,7 @@ import torch
 from varigraph.moments import Gaussian
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import add, mul
-from varigraph.moments.by_rows import ByRows, by_node
+from varigraph.moments.gaussian import ByRows, by_node
 from varigraph.moments.layers import linear
 from varigraph.moments.neighbours import neighbours_of
 
