@@ -259,12 +259,20 @@ def _checked(answer: Prediction, question: Question) -> Prediction:
 
 
 def _ratio(drawn: Prediction, closed: Prediction) -> float:
-    """Of the variances of the logits, summed or one by one: whichever is farther from 1."""
-    true, said = drawn.logits.var.double(), closed.logits.var.double()
-    tiny = torch.finfo(closed.logits.var.dtype).tiny
-    one_by_one = (true.clamp_min(tiny) / said.clamp_min(tiny)).mean()
-    together = true.sum().clamp_min(tiny) / said.sum().clamp_min(tiny)
-    return float(max(one_by_one, together, key=lambda ratio: abs(float(ratio.log()))))
+    """Of variances: of the logits one by one, of all logits, of the answer; the farthest from 1.
+
+    Logits that move together may be right one by one, and their differences, which are all that
+    class probabilities know of, far off.
+    """
+    tiny = torch.finfo(closed.mean.dtype).tiny
+    one_by_one = drawn.logits.var.double(), closed.logits.var.double()
+    together = one_by_one[0].sum(), one_by_one[1].sum()
+    answer = drawn.total.double().sum(), closed.total.double().sum()
+    ratios = [
+        (true.clamp_min(tiny) / said.clamp_min(tiny)).mean()
+        for true, said in (one_by_one, together, answer)
+    ]
+    return float(max(ratios, key=lambda ratio: abs(float(ratio.log()))))
 
 
 METHODS: dict[str, Callable[[Question], Prediction]] = {
