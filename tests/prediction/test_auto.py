@@ -103,3 +103,35 @@ def test_mistakes_are_not_taken_for_a_missing_rule():
     graph.x_var = -1.0
     with pytest.raises(GraphError, match="x_var"):
         vg.predict(model, graph)
+
+
+class Opposed(nn.Module):
+    """Logits that move together, and apart only along what a layer norm takes away.
+
+    With its statistics frozen the norm keeps the direction of x itself, which it really scales
+    out: each logit has nearly the right variance, their difference one that is not there.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(3, elementwise_affine=False)
+        self.head = nn.Linear(3, 2, bias=False)
+        together, apart = torch.tensor([10.0, -20.0, 10.0]), torch.tensor([1.0, 0.0, -1.0])
+        self.head.weight.data = torch.stack([together + apart, together - apart])
+
+    def forward(self, x, edge_index):
+        return self.head(self.norm(x))
+
+
+def test_approximate_rules_are_held_to_the_answer_and_not_to_logits_alone():
+    graph = ring(20, 3)
+    graph.x = torch.tensor([[1.0, 0.0, -1.0]]).repeat(20, 1).double()
+    graph.x_var = 1e-4
+    model = Opposed().double()
+    closed = vg.predict(model, graph, method="first-order", samples=0)
+    drawn = vg.predict(model, graph, method="sampled", samples=4000)
+    assert float(closed.logits.var.sum() / drawn.logits.var.sum()) == pytest.approx(1, abs=0.1)
+    assert float(closed.total.sum()) > 100 * float(drawn.total.sum())
+    got = vg.predict(model, graph, samples=0)
+    assert got.method.startswith("sampled: the rule of")
+    assert float(got.total.sum() / drawn.total.sum()) == pytest.approx(1, abs=0.5)

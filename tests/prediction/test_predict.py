@@ -387,3 +387,10 @@ def test_progress_goes_up_to_all_steps(method, steps):
     )
     assert told == sorted(told)
     assert told[-1] == (steps, steps)
+
+
+@pytest.mark.parametrize("method", ["auto", "first-order", "covariance", "diagonal"])
+def test_warnings_point_at_the_line_that_asked(method):
+    with pytest.warns(UserWarning, match="has no dropout") as caught:
+        vg.predict(made(lambda: gnn.GraphSAGE(4, 8, 2, 3)), noisy_ring(), method=method)
+    assert caught[0].filename == __file__

@@ -23,7 +23,7 @@ from varigraph.data.raw_formats import (
     read_amazon,
     read_planetoid,
 )
-from varigraph.errors import DatasetError, FileError, OptionError
+from varigraph.errors import DatasetError, FileError, OptionError, warn
 from varigraph.files import locked
 
 VARIABLE = "VARIGRAPH_DATA"
@@ -168,11 +168,10 @@ def read(source: DataSet, *, root: str | Path | None = None) -> Data:
     raw = raw_folder(source, root=root) or _download(source)
     graph = _graph(source, raw)
     if None in source.files.values() and not _is_trusted(source):
-        warnings.warn(
+        warn(
             f"the files of {source.folder} in {raw} are not verified: their SHA-256 is unknown "
             f"here. If you trust them, set {UNCHECKED}={source.folder.lower()}",
             UncheckedDataWarning,
-            stacklevel=3,
         )
     return graph
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -14,7 +13,7 @@ from torch_geometric.data import Data
 from varigraph.data.delimited import Column, ScoreColumn, Wanted, delimited
 from varigraph.data.graphml import graphml
 from varigraph.data.link_tables import DroppedLinksWarning, LinkBlock, LinkTable
-from varigraph.errors import OptionError
+from varigraph.errors import OptionError, warn
 from varigraph.options import path_of
 
 GRAPHML = (".graphml", ".xml")
@@ -80,7 +79,7 @@ def read_links(
     file = path_of("path", path, remedy='read_links("links.csv")')
     table, reading = LinkTable.of(_blocks(file, Wanted(score, ends)), file, scale).merged()
     if not reading.lossless:
-        warnings.warn(f"{file}: {reading}", DroppedLinksWarning, stacklevel=2)
+        warn(f"{file}: {reading}", DroppedLinksWarning)
     there = torch.from_numpy(table.ends).t()  # [2, links]
     graph = Data(
         edge_index=torch.cat([there, there.flip(0)], dim=1),

@@ -8,13 +8,12 @@ import os
 import re
 import secrets
 import stat
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from varigraph.errors import FileError
+from varigraph.errors import FileError, warn
 from varigraph.files.locks import try_lock
 
 #: Refuses a name that exists, a link included; Windows has no links to follow.
@@ -191,8 +190,4 @@ def say_unused(path: Path) -> None:
         path: the file.
     """
     if path.exists():
-        warnings.warn(
-            f"{path} is damaged, or other options made it: it is not used",
-            UnusedFileWarning,
-            stacklevel=2,
-        )
+        warn(f"{path} is damaged, or other options made it: it is not used", UnusedFileWarning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import ModelError, warn
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.gaussian import ByRows
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
@@ -210,7 +209,7 @@ def over_masks(
     """
     if question.samples == 0 or not passes.sites:
         if question.samples > 0:
-            warnings.warn(NO_DROPOUT, stacklevel=7)
+            warn(NO_DROPOUT)
         yield finish(Gaussian(plain.mean[None], plain.var[None]), slice(0, 1))
         return
     total, (workers, batch) = question.samples, passes.masks_at_once()

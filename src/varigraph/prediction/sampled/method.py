@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, OptionError
+from varigraph.errors import ModelError, OptionError, warn
 from varigraph.moments import Gaussian
 from varigraph.prediction.prediction import Prediction, StandardErrors, Task
 from varigraph.prediction.processor import without_gaps
@@ -118,7 +117,7 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
             "check what the network does far from its training data (log, division)",
         )
     if not found.sources:
-        warnings.warn(CERTAIN, stacklevel=5)
+        warn(CERTAIN)
     return Sample(answers, logits, found.sources, design.runs if found.sources else 0)
 
 

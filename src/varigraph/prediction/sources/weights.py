@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import ModelError, warn
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import with_noise
 from varigraph.moments.tape import Noise
@@ -51,7 +50,7 @@ class Weights(Source):
 
     def check_noises(self, noises: Sequence[Noise]) -> None:  # noqa: D102
         if not any(noise.source == self.name for noise in noises):
-            warnings.warn(NO_DROPOUT, stacklevel=7)
+            warn(NO_DROPOUT)
 
     def by_masks(self, question: Question) -> Tensor | None:  # noqa: D102
         if question.weights != "sampled" or question.samples == 0:
