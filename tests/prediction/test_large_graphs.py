@@ -8,7 +8,7 @@ from torch_geometric.nn import GCN, GIN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import TooLargeError
-from varigraph.prediction import passes, question
+from varigraph.prediction import memory, passes
 
 NODES, FEATURES, CLASSES = 400, 6, 3
 NETWORKS = {
@@ -34,9 +34,9 @@ def graph():
 def no_least_memory(monkeypatch):
     """Bounds of a few kilobytes are for tests alone."""
     for name in ("LEAST_ROOM", "BYTES_PER_LINK", "WHILE_PREPARED"):
-        monkeypatch.setattr(question, name, 0)
-    monkeypatch.setattr(passes, "TENSORS_OF_ANSWER", 0)
-    monkeypatch.setattr(passes, "WHOLE_VALUES", 1e-9)
+        monkeypatch.setattr(memory, name, 0)
+    monkeypatch.setattr(memory, "TENSORS_OF_ANSWER", 0)
+    monkeypatch.setattr(memory, "WHOLE_VALUES", 1e-9)
 
 
 @pytest.fixture(params=NETWORKS)
@@ -87,14 +87,14 @@ def test_features_in_a_file(model, tmp_path):
 
 
 def test_values_that_must_be_whole_and_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr(passes, "WHOLE_VALUES", 1e9)
+    monkeypatch.setattr(memory, "WHOLE_VALUES", 1e9)
     model = NETWORKS["narrowing"]().eval()
     with pytest.raises(TooLargeError, match="a sum over neighbours reads 4 numbers of 400 nodes"):
         vg.predict(model, graph(), method="diagonal", samples=0, memory=100 * ROW)
 
 
 def test_an_answer_that_does_not_fit_is_refused_with_the_amount_that_would_do(monkeypatch):
-    monkeypatch.setattr(passes, "TENSORS_OF_ANSWER", 10**6)
+    monkeypatch.setattr(memory, "TENSORS_OF_ANSWER", 10**6)
     model = NETWORKS["SAGE"]().eval()
     with pytest.raises(TooLargeError, match="the answer for 400 nodes needs") as caught:
         vg.predict(model, graph(), method="diagonal", samples=0, memory=100 * ROW)

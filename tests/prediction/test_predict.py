@@ -17,7 +17,7 @@ import varigraph as vg
 from prediction.networks import Functional, WithModules, made, noisy_ring, ring
 from varigraph.errors import GraphError, MissingRuleError, ModelError, OptionError
 from varigraph.moments.registry import LAYERS
-from varigraph.prediction import passes
+from varigraph.prediction import memory
 
 
 def diagonal(model, graph, **options):
@@ -130,7 +130,7 @@ def test_a_linear_network_is_exact_up_to_its_first_layer():
 def test_the_answer_does_not_depend_on_the_batch_of_masks(dtype, monkeypatch):
     model, graph = made(Functional, dtype), noisy_ring(dtype=dtype)
     whole = diagonal(model, graph, samples=33)
-    monkeypatch.setattr(passes, "NUMBERS_AT_ONCE", {"cpu": 200})
+    monkeypatch.setattr(memory, "NUMBERS_AT_ONCE", {"cpu": 200})
     pieces = diagonal(model, graph, samples=33)
     tolerance = 1e-6 if dtype == torch.float32 else 1e-13
     for name in ("mean", "aleatoric", "epistemic"):
@@ -160,7 +160,7 @@ def test_steps_before_the_first_dropout_are_computed_once(monkeypatch):
         return rule.apply(*args)
 
     monkeypatch.setitem(LAYERS, gnn.SAGEConv, dataclasses.replace(rule, apply=counted))
-    monkeypatch.setattr(passes, "NUMBERS_AT_ONCE", {"cpu": 1})
+    monkeypatch.setattr(memory, "NUMBERS_AT_ONCE", {"cpu": 1})
     diagonal(made(Functional), noisy_ring(), samples=12)
     assert len(calls) == 1
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from varigraph.errors import OptionError, TooLargeError
 from varigraph.moments.affine import Affine
 from varigraph.moments.cotangents import blocks_within
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import ByRows, Gaussian
 from varigraph.moments.tape import Entry, Noise, Operator, Tape
 from varigraph.prediction.first_order.responses import leaves, way_back
 from varigraph.prediction.sources.source import all_parts
@@ -26,6 +26,23 @@ if TYPE_CHECKING:
     from varigraph.prediction.first_order.coins import CoinSum
     from varigraph.prediction.question import Question
 
+#: What sums over neighbours keep of every link, and what they take while they are prepared.
+BYTES_PER_LINK, WHILE_PREPARED = 28, 80
+#: Below this torch's own buffers would decide.
+LEAST_ROOM = 2**24
+#: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
+TENSORS_AT_ONCE = 12
+#: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
+#: three each, those without masks, those under the last, and what is on its way between them.
+TENSORS_OF_ANSWER = 18
+#: Values that sums read whole must fit so many times: what is made of them and kept for all masks,
+#: and the answers, are held with them.
+WHOLE_VALUES = 4
+#: Numbers per node in a layer, as long as no layer has been seen.
+USUAL_WIDTH = 256
+#: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
+#: as many as keep it busy.
+NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -66,6 +83,78 @@ AT_ONCE = 2**26
 AT_A_BEND, AT_A_STEP = 8, 4
 #: Bytes for what is computed some rows at a time: points of a softmax, tangents, gains.
 SMALL_WORK = 3 * 2**23
+
+
+def room_beside(edges: int, memory: int) -> int:
+    """Bytes that are left for the work beside what is kept of so many links.
+
+    Raises:
+        OptionError: the links alone need more.
+    """
+    need = WHILE_PREPARED * edges + LEAST_ROOM
+    if memory < need:
+        raise OptionError(
+            f"{edges:,} links need more than the memory of {memory / 2**20:,.0f} MiB",
+            f'memory="{math.ceil(need / 2**20)}MiB", or more',
+        )
+    return memory - BYTES_PER_LINK * edges
+
+
+@dataclass(frozen=True, eq=False)
+class RoomForPasses:
+    """What of a graph and of its masks fits in the memory at once."""
+
+    question: Question
+
+    @property
+    def tall(self) -> bool:
+        """Whether the graph is to be worked on in blocks of nodes."""
+        return len(self._x) > self._rows(self.question.room)
+
+    def in_blocks(self, x: Gaussian) -> ByRows:
+        """The features, some rows at a time."""
+        room = self.question.room
+        # A third of the memory for values that are needed twice; blocks may turn out to be wide.
+        return ByRows.of(x, self._rows(room // 16), room=room // 3, limit=room / WHOLE_VALUES)
+
+    def masks_at_once(self, masks: int, widest: int) -> tuple[int, int]:
+        """How many batches to run side by side, and how many masks in each.
+
+        Within the memory, and no more than is quick: together masks cost fewer calls, but beyond
+        the processor's cache they cost more than that.
+
+        Args:
+            masks: numbers in the masks of one pass.
+            widest: numbers in the largest tensor behind them.
+        """
+        if self.tall:
+            return 1, 1
+        device = self._x.device.type
+        numbers = masks + TENSORS_AT_ONCE * widest
+        fitting = max(1, self.question.room // (numbers * self._x.element_size()))
+        workers = min(torch.get_num_threads(), fitting) if device == "cpu" else 1
+        quick = NUMBERS_AT_ONCE.get(device, 2**20) // max(widest, 1)
+        return workers, max(1, min(fitting // workers, quick))
+
+    def known(self, out: ByRows) -> Gaussian:
+        """An answer as a whole.
+
+        Raises:
+            TooLargeError: it does not fit.
+        """
+        need, question = TENSORS_OF_ANSWER * out.numel() * self._x.element_size(), self.question
+        if need > question.room:
+            what = f"the answer for {len(self._x):,} nodes needs"
+            raise too_large(what, need + question.memory - question.room, question.memory)
+        return out.known
+
+    def _rows(self, memory: int) -> int:
+        numbers = TENSORS_AT_ONCE * max(self._x.shape[1], USUAL_WIDTH)
+        return memory // (numbers * self._x.element_size())
+
+    @property
+    def _x(self) -> Tensor:  # [nodes, features]
+        return self.question.x.mean
 
 
 def held_by(tape: Tape) -> int:

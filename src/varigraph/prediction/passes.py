@@ -15,7 +15,7 @@ from varigraph.errors import ModelError, warn
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.gaussian import ByRows
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
-from varigraph.prediction.memory import too_large
+from varigraph.prediction.memory import RoomForPasses
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
 from varigraph.prediction.question import Question, check_nodes
@@ -23,20 +23,6 @@ from varigraph.prediction.sources.source import entering
 
 #: Runs one rule called from the model's own code.
 Step = Callable[[Callable[[], Any]], Any]
-
-#: Tensors of a layer's size that a rule holds at once: inputs, results and what is in between.
-TENSORS_AT_ONCE = 12
-#: Tensors of the answer's size that are held while masks are averaged: of logits and of answers
-#: three each, those without masks, those under the last, and what is on its way between them.
-TENSORS_OF_ANSWER = 18
-#: Values that sums read whole must fit so many times: what is made of them and kept for all masks,
-#: and the answers, are held with them.
-WHOLE_VALUES = 4
-#: Numbers per node in a layer, as long as no layer has been seen.
-USUAL_WIDTH = 256
-#: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
-#: as many as keep it busy.
-NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
 
 
 @dataclass
@@ -115,38 +101,24 @@ class Passes:
 
         return self._through(Masks(self.sites, drops), step, alone=alone)
 
-    def masks_at_once(self) -> tuple[int, int]:
-        """How many batches to run side by side, and how many masks in each.
-
-        Within the memory, and no more than is quick: together masks cost fewer calls, but beyond
-        the processor's cache they cost more than that.
-        """
-        if self.tall:
-            return 1, 1
-        device = self._x.device.type
-        numbers = sum(s.shape.numel() for s in self.sites) + TENSORS_AT_ONCE * self._widest
-        fitting = max(1, self.question.room // (numbers * self._x.element_size()))
-        workers = min(torch.get_num_threads(), fitting) if device == "cpu" else 1
-        quick = NUMBERS_AT_ONCE.get(device, 2**20) // max(self._widest, 1)
-        return workers, max(1, min(fitting // workers, quick))
-
     @property
     def tall(self) -> bool:
         """Whether the graph is worked on in blocks of nodes."""
-        return len(self._x) > self._rows_at_once(self.question.room)
+        return self.room.tall
 
-    def _rows_at_once(self, memory: int) -> int:
-        numbers = TENSORS_AT_ONCE * max(self._x.shape[1], USUAL_WIDTH)
-        return memory // (numbers * self._x.element_size())
+    @cached_property
+    def room(self) -> RoomForPasses:
+        """What fits in the memory."""
+        return RoomForPasses(self.question)
+
+    def masks_at_once(self) -> tuple[int, int]:
+        """How many batches to run side by side, and how many masks in each."""
+        return self.room.masks_at_once(sum(s.shape.numel() for s in self.sites), self._widest)
 
     @cached_property
     def _features(self) -> Gaussian:
-        x, room = entering(self.question.x, self.question), self.question.room
-        if not self.tall:
-            return x
-        # A third of the memory for values that are needed twice; blocks may turn out to be wide.
-        step = self._rows_at_once(room // 16)
-        return ByRows.of(x, step, room=room // 3, limit=room / WHOLE_VALUES)
+        x = entering(self.question.x, self.question)
+        return self.room.in_blocks(x) if self.tall else x
 
     @property
     def _x(self) -> Tensor:  # [nodes, features]
@@ -160,17 +132,10 @@ class Passes:
         )
         with propagating(propagation):
             out = answer_of(question.run(StandIn(self._features)), question.task)
-            out = self._known(out) if isinstance(out, ByRows) else out
+            out = self.room.known(out) if isinstance(out, ByRows) else out
         if isinstance(dropout, Sites):  # later passes leave out what comes before dropout
             self.approximate = tuple(propagation.approximate)
         return out
-
-    def _known(self, out: ByRows) -> Gaussian:
-        need, question = TENSORS_OF_ANSWER * out.numel() * self._x.element_size(), self.question
-        if need > question.room:
-            what = f"the answer for {len(self._x):,} nodes needs"
-            raise too_large(what, need + question.memory - question.room, question.memory)
-        return out.known
 
 
 Finished = TypeVar("Finished")

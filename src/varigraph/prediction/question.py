@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,17 +19,13 @@ from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
+from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction, Task
 from varigraph.prediction.sources.source import SOURCES, only
 
 Weights = Literal["closed-form", "sampled"]
 #: Told the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
-
-#: What sums over neighbours keep of every link, and what they take while they are prepared.
-BYTES_PER_LINK, WHILE_PREPARED = 28, 80
-#: Below this torch's own buffers would decide.
-LEAST_ROOM = 2**24
 
 
 def silent(done: int, total: int) -> None:
@@ -89,13 +84,7 @@ class Question:
     @cached_property
     def room(self) -> int:
         """Bytes that are left for the work beside what is kept of the links."""
-        need = WHILE_PREPARED * self.edges + LEAST_ROOM
-        if self.memory < need:
-            raise OptionError(
-                f"{self.edges:,} links need more than the memory of {self.memory / 2**20:,.0f} MiB",
-                f'memory="{math.ceil(need / 2**20)}MiB", or more',
-            )
-        return self.memory - BYTES_PER_LINK * self.edges
+        return room_beside(self.edges, self.memory)
 
     @property
     def masked(self) -> bool:

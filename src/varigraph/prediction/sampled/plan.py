@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from varigraph.prediction.memory import too_large
-from varigraph.prediction.question import BYTES_PER_LINK
+from varigraph.prediction.memory import BYTES_PER_LINK, too_large
 from varigraph.prediction.sampled.draws import Design
 from varigraph.prediction.sampled.estimates import batches_of
 from varigraph.prediction.sampled.network import DRAWS_KEPT
