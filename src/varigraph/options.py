@@ -134,7 +134,7 @@ def check_progress(progress: object, *said: str) -> None:
 
     Args:
         progress: what was given; None for nothing.
-        said: what it is told, in words.
+        said: what it is called with, in words.
     """
     if progress is None or (callable(progress) and complaint(progress, *said) is None):
         return

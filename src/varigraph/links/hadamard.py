@@ -129,7 +129,7 @@ class Hadamard:
         return self._judged(network.eval(), pairs, self._messages.all())
 
     def _loss(self, network: HadamardNetwork, links: Tensor, others: Tensor) -> Tensor:
-        """How badly links and non-links are told apart while these links are silent."""
+        """How badly links and non-links are distinguished while these links are silent."""
         silent = torch.isin(self._links, pair_numbers(links))
         pairs = torch.cat([links, others], dim=1)
         logits = self._judged(network, pairs, self._messages.without(silent))

@@ -68,7 +68,7 @@ class Propagation:
 
     def prepare(self, build: Callable[[], Any], *origin: Hashable) -> Any:
         """What ``build`` returns, built once for every ``origin``."""
-        if origin not in self.prepared:  # tensors are told apart by who they are, not by numbers
+        if origin not in self.prepared:  # a tensor is itself, whatever its numbers
             self.prepared[origin] = build()
         return self.prepared[origin]
 

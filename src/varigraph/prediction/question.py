@@ -24,12 +24,12 @@ from varigraph.prediction.prediction import Prediction, Task
 from varigraph.prediction.sources.source import SOURCES, only
 
 Weights = Literal["closed-form", "sampled"]
-#: Told the number of steps done and the number of steps.
+#: Called with the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
 
 
 def silent(done: int, total: int) -> None:
-    """Progress that nobody is told."""
+    """Progress that is not shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Question:
         dropout: rate to inject into a network that has no dropout.
         weights: dropout in closed form or by sampled masks; None for what the method does.
         draws: number of draws of everything, whatever is considered, for methods that draw.
-        progress: told how much of the work is done, and of how much.
+        progress: called with how much of the work is done, and of how much.
         edges: number of links in the graph, each direction counted.
         given: what the graph says about further sources, by their names.
     """

@@ -1,4 +1,4 @@
-"""What is to blame for the variance of a prediction, and how far it can be believed."""
+"""What causes the variance of a prediction, and how far it can be believed."""
 
 from varigraph.quantify.attribute import Attribution, attribute
 from varigraph.quantify.audit import Audit, audit

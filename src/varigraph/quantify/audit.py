@@ -135,7 +135,8 @@ def _verdict(row: Fidelity, samples: int) -> str:
             f"± {ratio.resolution:.0%} only; take samples={enough}"
         )
     if ratio.agrees:
-        return f"{row.source}: agrees; the median may be off by {2 * ratio.error:.1%} unseen"
+        limit = f"{2 * ratio.error:.1%}"
+        return f"{row.source}: agrees; an error of the median below {limit} would not be seen"
     return f"{row.source}: the method gives {_short(ratio.median)} of the true variance"
 
 

@@ -153,11 +153,11 @@ def feature_causes(slope: Tensor | None, var: Tensor) -> Causes:  # [nodes, feat
         return _none(width=2)
     # Only the neighbourhood has slopes: the rest of a large graph is never copied.
     rows = ((slope != 0) & (var > 0)).any(1).nonzero()[:, 0]
-    blame = _blame(slope[rows], var[rows])
-    _check_finite(blame, "a feature of node", rows)
-    places = blame.nonzero()
+    caused = _caused(slope[rows], var[rows])
+    _check_finite(caused, "a feature of node", rows)
+    places = caused.nonzero()
     index = torch.stack([rows.cpu()[places[:, 0]], places[:, 1]], 1)
-    return Causes(index, blame[places[:, 0], places[:, 1]])
+    return Causes(index, caused[places[:, 0], places[:, 1]])
 
 
 def node_causes(features: Causes) -> Causes:
@@ -177,30 +177,30 @@ def link_causes(slope: Tensor | None, coins: Coins | None) -> Causes:  # [coins]
     if slope is None or coins is None:
         return _none(width=1)
     prob = coins.prob.double()
-    blame = _blame(slope, prob * (1 - prob))
-    _check_finite(blame[:, None], "a link from node", coins.source)
-    places = blame.nonzero()
-    return Causes(places, blame[places[:, 0]])
+    caused = _caused(slope, prob * (1 - prob))
+    _check_finite(caused[:, None], "a link from node", coins.source)
+    places = caused.nonzero()
+    return Causes(places, caused[places[:, 0]])
 
 
 def total_of(slope: Tensor, variance: Tensor) -> float:  # [*shape] each
     r""":math:`\sum_i \sigma_i^2 (\partial y / \partial z_i)^2` of all that one source moves."""
-    return float(_blame(slope, variance).sum())
+    return float(_caused(slope, variance).sum())
 
 
 def _none(width: int) -> Causes:
     return Causes(torch.zeros(0, width, dtype=torch.long), torch.zeros(0, dtype=torch.float64))
 
 
-def _blame(slope: Tensor, var: Tensor) -> Tensor:  # [*shape] each -> [*shape]
+def _caused(slope: Tensor, var: Tensor) -> Tensor:  # [*shape] each -> [*shape]
     """In float64, on the CPU: squares of small slopes have no place in float32."""
     var = var.cpu().double()
     # What is certain is no cause, even where the slope is infinite.
     return torch.where(var > 0, slope.cpu().double().square() * var, 0.0)
 
 
-def _check_finite(blame: Tensor, what: str, node: Tensor) -> None:  # [causes, parts], [causes]
-    bad = ~blame.isfinite().all(1)
+def _check_finite(caused: Tensor, what: str, node: Tensor) -> None:  # [causes, parts], [causes]
+    bad = ~caused.isfinite().all(1)
     if bad.any():
         first = int(node.cpu()[bad][0])
         raise ModelError(

@@ -35,7 +35,7 @@ CERTAIN = (
 
 
 def sampled(question: Question) -> Prediction:
-    r"""Mean, variance and blame by drawing everything that is uncertain.
+    r"""Mean, variance and its division over sources, by drawing everything that is uncertain.
 
     .. math::
         \hat\mu = \frac1n \sum_i y_i \qquad
@@ -53,7 +53,7 @@ def sampled(question: Question) -> Prediction:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What many runs told.
+    """What many runs show.
 
     Args:
         answer: moments of class probabilities, or of the output itself in regression.

@@ -109,7 +109,7 @@ class Prefix:
         return kept.draws == self._draws(coins=kept.coins)
 
     def _draws(self, *, coins: bool) -> tuple[int | None, ...]:
-        """The draws that a result depends on; one like no other is told by its own entry."""
+        """The draws that a result depends on; one like no other has an entry of its own."""
         draw = self._draw or {}
         reaching = [name for name, source in SOURCES.items() if source.reaches(coins=coins)]
         return tuple(draw.get(name) for name in ("", *reaching))
