@@ -48,6 +48,15 @@ def rounding(pred: Prediction) -> Tensor:  # -> [outputs]
     return (digits(pred.mean) * size).square() / 100 + tiny(pred)
 
 
+def cancelling(pred: Prediction) -> Tensor:  # -> [nodes, outputs]
+    """Rounding error of a sum of parts, which may be far larger than the sum.
+
+    Where masks leave little of what features cause alone, interactions take back the rest.
+    """
+    size = torch.stack([part.abs() for part in pred.by_source.values()]).sum(0)
+    return 10 * torch.finfo(pred.mean.dtype).eps * size
+
+
 def steadiness(pred: Prediction) -> float:
     """Relative error of variances: rounding, as far as whitening blows it up.
 
@@ -89,7 +98,8 @@ def assert_same_answer(
     assert_alike(one.mean, two.mean, "mean", 1e-3, digits(two.mean) * size + off)
     least = rounding(two) + cancelled
     assert_alike(one.logits.var, two.logits.var, "logits.var", steadiness(two), least)
-    floor = off + least + 1e-5 * two.total  # a part is what is left of a whole
+    # A part is what is left of a whole, and the whole a sum of parts.
+    floor = off + least + 1e-5 * two.total + cancelling(two)
     for name, values in _shares(two).items():
         assert_alike(_shares(one)[name], values, name, relative, floor)
 

@@ -19,6 +19,7 @@ from campaign.agreement import (
     assert_alike,
     assert_same_answer,
     assert_within_factor,
+    cancelling,
     digits,
     figures,
     is_sampled,
@@ -164,7 +165,7 @@ def follows_units(case: Case, pred: Prediction) -> bool:
     scaled = case.but(model=_InUnits(case.model, units)).answer()
     if scaled.method != pred.method:
         return False
-    floor = 1e-5 * pred.total + (rounding(pred) if is_sampled(pred) else 0)
+    floor = 1e-5 * pred.total + cancelling(pred) + (rounding(pred) if is_sampled(pred) else 0)
     least = torch.finfo(pred.mean.dtype).tiny ** 0.5  # below it products lose their digits
     floor, found = floor * units.square() + least, variances(scaled)
     for name, values in variances(pred).items():
