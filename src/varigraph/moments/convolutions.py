@@ -84,7 +84,7 @@ def appnp(
     The covariance c of a node's h with its own x is carried along: :math:`\hat A` has loops.
     """
     _one_kind_of_node(layer, x)
-    if layer.dropout > 0 and layer.training:
+    if layer.dropout > 0 and current().masked:
         raise ModelError(
             f"APPNP(dropout={layer.dropout}) drops links at prediction time, which has no rule",
             "set layer.dropout = 0, or leave the weights out with samples=0",

@@ -105,7 +105,8 @@ def dropout(x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = 
     .. math::
         E[y] = z \mu \qquad V[y] = z^2 \sigma^2
     """
-    return current().dropout(x, p) if training and p > 0 else x
+    acts = p > 0 and (training or current().masked)
+    return current().dropout(x, p) if acts else x
 
 
 FROZEN = "statistics frozen at the mean"

@@ -41,6 +41,7 @@ class Propagation:
         approximate: names of rules that were used and are only approximate.
         overwrite: whether rules may write over tensors that they have made themselves: nothing is
             recorded or learned, and one mask is looked at.
+        masked: whether dropout acts, although the model is in evaluation mode.
     """
 
     links: LinkProbabilities | None = None
@@ -51,6 +52,7 @@ class Propagation:
     noises: list[Noise] = field(default_factory=list)
     approximate: dict[str, None] = field(default_factory=dict)
     overwrite: bool = False
+    masked: bool = False
 
     def note(self, result: Any, rule: Rule) -> None:
         """Tell what a value was made by: for the case that no response was recorded, or a poor one.

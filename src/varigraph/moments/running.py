@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
-from torch.nn.modules.batchnorm import _NormBase
 from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
@@ -116,20 +115,18 @@ CPU = torch.device("cpu")
 
 
 @contextmanager
-def running(
-    model: nn.Module, *, by_rules: bool, dropout: bool = False, device: torch.device = CPU
-) -> Iterator[None]:
+def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> Iterator[None]:
     """While this is open, ``model`` can be run; it and torch's generators are as before afterwards.
 
-    Everything of the model runs as it is written, weights, classes and ``state_dict`` stay
-    untouched. What passes leave on modules, modes, caches, what users store there, is taken back.
+    The model is in evaluation mode, as in any other use of it; dropout is opened where it is met,
+    and nothing else is. Everything of the model runs as it is written, weights, classes and
+    ``state_dict`` stay untouched. What passes leave on modules, modes, caches, what users store
+    there, is taken back.
 
     Args:
         model: any torch_geometric network.
         by_rules: layers that have a rule are routed to it, so that the model maps Gaussians to
             Gaussians; else it maps plain tensors, and layers cache what does not depend on them.
-        dropout: leave dropout on, as Monte-Carlo dropout wants it. Normalisation layers stay in
-            evaluation mode all the same: their statistics are not to move.
         device: where it runs.
 
     Raises:
@@ -141,7 +138,7 @@ def running(
         stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
         stack.enter_context(_untouched(model))
         for module in model.modules():
-            module.training = dropout and not is_normalisation(module)
+            module.training = False
         if by_rules:
             for module in model.modules():
                 rule = rule_for_layer(module)
@@ -251,12 +248,6 @@ def _refuse_uncovered(model: nn.Module) -> None:
             "write a rule, @vg.implements(Layer, exactness=...) above a function that maps "
             "Gaussians, and test it with varigraph.testing",
         )
-
-
-def is_normalisation(module: nn.Module) -> bool:
-    """Whether a module normalises by statistics, which are not to move at prediction time."""
-    home = type(module).__module__
-    return isinstance(module, _NormBase) or home.startswith("torch_geometric.nn.norm.")
 
 
 @contextmanager

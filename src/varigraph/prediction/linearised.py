@@ -70,7 +70,12 @@ def added_noise(question: Question) -> list[Noise]:
 
 def _propagation(question: Question, noises: list[Noise], tape: Tape | None) -> Propagation:
     return Propagation(
-        question.links, closed_form_dropout, prepared=question.prepared, tape=tape, noises=noises
+        question.links,
+        closed_form_dropout,
+        prepared=question.prepared,
+        tape=tape,
+        noises=noises,
+        masked=question.masked,
     )
 
 

@@ -126,9 +126,7 @@ def opened(question: Question, *, by_rules: bool) -> Iterator[None]:
     """
     device = question.x.mean.device
     with ExitStack() as stack:
-        stack.enter_context(
-            running(question.model, by_rules=by_rules, dropout=question.masked, device=device)
-        )
+        stack.enter_context(running(question.model, by_rules=by_rules, device=device))
         for source in considered(question):
             stack.enter_context(source.acting(question, plain=not by_rules))
         yield

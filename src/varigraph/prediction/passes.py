@@ -128,7 +128,12 @@ class Passes:
         """The output of one pass, which may be alone or one of several that vmap runs."""
         question = self.question
         propagation = Propagation(
-            question.links, dropout, step, question.prepared, overwrite=alone and not self.tall
+            question.links,
+            dropout,
+            step,
+            question.prepared,
+            overwrite=alone and not self.tall,
+            masked=question.masked,
         )
         with propagating(propagation):
             out = answer_of(question.run(StandIn(self._features)), question.task)

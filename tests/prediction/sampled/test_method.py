@@ -403,7 +403,7 @@ def test_dropout_is_injected_where_there_is_none():
 def test_randomness_that_is_not_dropout_counts_as_weights():
     class DropsLinks(Functional):
         def forward(self, x, edge_index):
-            kept, _ = dropout_edge(edge_index, p=0.3, training=self.training)
+            kept, _ = dropout_edge(edge_index, p=0.3, training=True)
             return super().forward(x, kept)
 
     model = made(DropsLinks)

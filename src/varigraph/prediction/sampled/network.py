@@ -243,7 +243,8 @@ class Network:
         """What the model returns for these inputs."""
         if self.links is not None:
             self.links.show(inputs.coins)
-        running.masking, x = inputs.masking, inputs.x
+        running.masking, running.masked = inputs.masking, self.question.masked
+        x = inputs.x
         with propagating(Propagation()), running:
             return self.question.run(x.clone() if self.writes else x)
 

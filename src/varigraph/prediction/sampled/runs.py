@@ -86,6 +86,7 @@ class PlainRun(TorchFunctionMode):
     """While this is open, torch functions that the network calls go through here.
 
     ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
+    ``masked`` says that dropout acts although the model is in evaluation mode.
 
     Args:
         maps: matrices to use in the place of others.
@@ -94,7 +95,7 @@ class PlainRun(TorchFunctionMode):
     def __init__(self, maps: Mapping[Tensor, Tensor]) -> None:
         super().__init__()
         self.sites: list[Site] = []
-        self.masking, self._maps = cast(Masking | None, None), maps
+        self.masking, self.masked, self._maps = cast(Masking | None, None), False, maps
         self._softmax: tuple[Tensor, Tensor | None] | None = None
 
     def __torch_function__(
@@ -115,7 +116,7 @@ class PlainRun(TorchFunctionMode):
 
     def _dropout(self, *args: Any, in_place: bool, **kwargs: Any) -> Tensor:
         x, p, on, inplace = _dropout_arguments(*args, **kwargs)
-        if not on or p == 0:
+        if p == 0 or not (on or self.masked):
             return x
         refuse_own_dropout(p)
         site = Site(x.shape, p)
