@@ -11,8 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "varigraph"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
-    "files",
     "options",
+    "files",
     "kernels",
     "sparse",
     "metrics",

@@ -6,12 +6,7 @@ traceback and exits with 2.
 
 from __future__ import annotations
 
-import sys
-import warnings
 from os import PathLike
-from pathlib import Path
-
-PACKAGE = str(Path(__file__).parent)
 
 
 class VarigraphError(Exception):
@@ -67,13 +62,3 @@ class TooLargeError(ModelError):
 
 class OptionError(VarigraphError, ValueError):
     """An option has a value that makes no sense."""
-
-
-def warn(message: str, kind: type[Warning] = UserWarning) -> None:
-    """Warn about the line of the user's own code that called into this package."""
-    frame, number, level = sys._getframe(), 1, 1
-    while frame.f_back is not None:
-        if frame.f_code.co_filename.startswith(PACKAGE):
-            level = number + 1
-        frame, number = frame.f_back, number + 1
-    warnings.warn(message, kind, stacklevel=level)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 import sysconfig
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,6 +21,8 @@ from varigraph.errors import OptionError
 
 Choice = TypeVar("Choice", bound=str)
 
+#: Where code is ours, and not the user's.
+PACKAGE = str(Path(__file__).parent)
 #: As many as torch's generators can tell apart.
 SEEDS = 2**63
 
@@ -194,3 +198,13 @@ def place_of(error: BaseException) -> str:
 def _is_library(file: str) -> bool:
     """Whether a line of code is not the user's own: nothing could be corrected there."""
     return file.startswith(("<", *LIBRARIES))
+
+
+def warn(message: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn about the line of the user's own code that called into this package."""
+    frame, number, level = sys._getframe(), 1, 1
+    while frame.f_back is not None:
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            level = number + 1
+        frame, number = frame.f_back, number + 1
+    warnings.warn(message, kind, stacklevel=level)

@@ -54,7 +54,7 @@ def cancelling(pred: Prediction) -> Tensor:  # -> [nodes, outputs]
     Where masks leave little of what features cause alone, interactions take back the rest.
     """
     size = torch.stack([part.abs() for part in pred.by_source.values()]).sum(0)
-    return 10 * torch.finfo(pred.mean.dtype).eps * size
+    return digits(pred.mean) * size
 
 
 def steadiness(pred: Prediction) -> float:

@@ -23,8 +23,9 @@ from varigraph.data.raw_formats import (
     read_amazon,
     read_planetoid,
 )
-from varigraph.errors import DatasetError, FileError, OptionError, warn
+from varigraph.errors import DatasetError, FileError, OptionError
 from varigraph.files import locked
+from varigraph.options import warn
 
 VARIABLE = "VARIGRAPH_DATA"
 #: Names of data sets, such as ``photo computers``, whose files are taken as they are.

@@ -13,8 +13,8 @@ from torch_geometric.data import Data
 from varigraph.data.delimited import Column, ScoreColumn, Wanted, delimited
 from varigraph.data.graphml import graphml
 from varigraph.data.link_tables import DroppedLinksWarning, LinkBlock, LinkTable
-from varigraph.errors import OptionError, warn
-from varigraph.options import path_of
+from varigraph.errors import OptionError
+from varigraph.options import path_of, warn
 
 GRAPHML = (".graphml", ".xml")
 

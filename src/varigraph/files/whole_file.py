@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from varigraph.errors import FileError, warn
+from varigraph.errors import FileError
 from varigraph.files.locks import try_lock
 
 #: Refuses a name that exists, a link included; Windows has no links to follow.
@@ -190,4 +190,6 @@ def say_unused(path: Path) -> None:
         path: the file.
     """
     if path.exists():
+        from varigraph.options import warn  # noqa: PLC0415 - needs torch, which takes seconds
+
         warn(f"{path} is damaged, or other options made it: it is not used", UnusedFileWarning)

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, warn
+from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.gaussian import ByRows
+from varigraph.options import warn
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import RoomForPasses
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, OptionError, warn
+from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
+from varigraph.options import warn
 from varigraph.prediction.prediction import Prediction, StandardErrors, Task
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question, check_nodes, check_output

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from varigraph.errors import ModelError, warn
+from varigraph.errors import ModelError
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import with_noise
 from varigraph.moments.tape import Noise
+from varigraph.options import warn
 from varigraph.prediction.masks import fitting
 from varigraph.prediction.network_call import injected, refuse_own_dropout
 from varigraph.prediction.passes import NO_DROPOUT, covariance_over_masks
