@@ -87,3 +87,38 @@ def test_what_python_would_answer_silently_is_refused(call):
 def test_attributes_that_no_tensor_has_are_missing():
     with pytest.raises(AttributeError, match="has no attribute 'colour'"):
         _ = guise().colour
+
+
+# ---- parts that are changed in place ----
+
+
+@pytest.mark.parametrize(
+    "part",
+    [lambda x: x[:, :1], lambda x: x[0], lambda x: x.view(4), lambda x: x.reshape(2, 2),
+     lambda x: x.transpose(0, 1), lambda x: x.unsqueeze(0), lambda x: x.chunk(2, 1)[0],
+     lambda x: F.dropout(x, 0.5, training=False)],
+)  # fmt: skip
+def test_a_value_of_which_a_part_was_changed_is_of_no_use(part):
+    x = guise()
+    seen, other = part(x), x[:, 1:]
+    seen.mul_(0.1)
+    assert seen.value.var.max().item() == pytest.approx(0.01)
+    for stale in (x, other):
+        with pytest.raises(MissingRuleError, match="changes part of a value in place"):
+            stale + 1
+
+
+def test_a_part_of_a_value_that_was_changed_is_of_no_use():
+    x = guise()
+    part = x[:, :1]
+    x.mul_(0.1)
+    assert (x + 1).value.var.max().item() == pytest.approx(0.01)
+    with pytest.raises(MissingRuleError, match="changes part of a value in place"):
+        part + 1
+
+
+def test_a_copy_is_changed_alone():
+    x = guise()
+    for copy in (x[torch.tensor([1, 0])], x + 0, x.clone() if hasattr(x, "clone") else x * 1):
+        copy.mul_(0.1)
+    assert (x + 1).value.var.tolist() == [[1.0, 1.0], [1.0, 1.0]]

@@ -135,3 +135,27 @@ def test_approximate_rules_are_held_to_the_answer_and_not_to_logits_alone():
     got = vg.predict(model, graph, samples=0)
     assert got.method.startswith("sampled: the rule of")
     assert float(got.total.sum() / drawn.total.sum()) == pytest.approx(1, abs=0.5)
+
+
+class ChangesPart(nn.Module):
+    """Makes some columns smaller, in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = gnn.GraphConv(4, 8), gnn.GraphConv(8, 2)
+
+    def forward(self, x, edge_index):
+        hidden = self.first(x, edge_index)
+        hidden[:, :4].mul_(0.1)
+        return self.second(hidden, edge_index)
+
+
+def test_parts_that_are_changed_in_place_are_sampled():
+    model, graph = made(ChangesPart), noisy_ring()
+    got = vg.predict(model, graph, task="regression", samples=2000)
+    assert got.method.startswith("sampled: the model changes part of a value in place")
+    draws = torch.Generator().manual_seed(0)
+    noise = graph.x_var**0.5 * torch.randn(4000, *graph.x.shape, generator=draws).double()
+    with torch.no_grad():
+        runs = torch.stack([model(graph.x + each, graph.edge_index) for each in noise])
+    assert float(got.total.sum() / runs.var(0).sum()) == pytest.approx(1, abs=0.1)

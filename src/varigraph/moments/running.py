@@ -29,6 +29,43 @@ from varigraph.moments.softmax import Logits, passes_logits
 PLAIN = frozenset([Tensor, Parameter, str, bool, int, float, type(None)])
 
 
+#: Functions whose result is a tensor's own numbers, or some of them, seen in another way.
+VIEWS = frozenset(
+    [
+        "__getitem__",
+        "chunk",
+        "contiguous",
+        "detach",
+        "expand",
+        "expand_as",
+        "flatten",
+        "narrow",
+        "permute",
+        "ravel",
+        "reshape",
+        "select",
+        "split",
+        "squeeze",
+        "swapaxes",
+        "t",
+        "to",
+        "tensor_split",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "view_as",
+    ]
+)
+
+
+class _Storage:
+    """How often the numbers that several guises share were changed in place."""
+
+    version = 0
+
+
 class StandIn(TensorLike):
     """A :class:`Gaussian` in the guise of a tensor, handed to the user's own code.
 
@@ -36,8 +73,29 @@ class StandIn(TensorLike):
     The guise keeps them apart, and it can change its value where a tensor would change in place.
     """
 
-    def __init__(self, value: Gaussian) -> None:
-        self.value = value
+    def __init__(self, value: Gaussian, storage: _Storage | None = None) -> None:
+        self._value, self._storage = value, storage or _Storage()
+        self._seen = self._storage.version
+
+    @property
+    def value(self) -> Gaussian:
+        """What stands behind the guise.
+
+        Raises:
+            MissingRuleError: its numbers were changed in place by way of another guise.
+        """
+        if self._seen != self._storage.version:
+            raise MissingRuleError(
+                "the model changes part of a value in place, as h[:, :4].mul_(2) does, and uses "
+                "the value itself afterwards",
+                'put the parts together again, h = torch.cat([...], 1), or take method="sampled"',
+            )
+        return self._value
+
+    def change(self, value: Gaussian) -> None:
+        """Change in place; what shares its numbers is of no use any more."""
+        self._storage.version += 1
+        self._value, self._seen = value, self._storage.version
 
     def _tensor(self) -> Tensor:
         return self.value.mean
@@ -53,7 +111,7 @@ class StandIn(TensorLike):
         if function in IN_PLACE or kwargs.get("inplace", False):
             _change(args[0], result)
             return args[0] if isinstance(args[0], cls) else disguise(result)
-        return disguise(result)
+        return disguise(result, _shared_storage(function, args, result))
 
     def __repr__(self) -> str:
         return f"StandIn({self.value!r})"
@@ -64,9 +122,14 @@ def reveal(tree: Any) -> Any:
     return _map(tree, StandIn, lambda guise: guise.value)
 
 
-def disguise(tree: Any) -> Any:
-    """Put every Gaussian in nested lists, tuples and dicts under a guise."""
-    return _map(tree, Gaussian, StandIn)
+def disguise(tree: Any, storage: _Storage | None = None) -> Any:
+    """Put every Gaussian in nested lists, tuples and dicts under a guise.
+
+    Args:
+        tree: what holds them.
+        storage: what their numbers are part of; None where they are new.
+    """
+    return _map(tree, Gaussian, lambda value: StandIn(value, storage))
 
 
 def guised(tree: Any) -> bool:
@@ -93,9 +156,24 @@ def _map(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     return tree
 
 
+def _shared_storage(function: Callable[..., Any], args: Any, result: Any) -> _Storage | None:
+    """What a result's numbers are part of, if they are somebody's already."""
+    first = args[0] if args else None
+    if not isinstance(first, StandIn):
+        return None
+    picks = function.__name__ == "__getitem__" and not _is_basic(args[1])  # which makes a copy
+    shares = function.__name__ in VIEWS and not picks
+    return first._storage if shares or result is first._value else None
+
+
+def _is_basic(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or isinstance(part, (int, slice, type(...))) for part in parts)
+
+
 def _change(target: Any, result: Any) -> None:
     if isinstance(target, StandIn):
-        target.value = result
+        target.change(result)
     elif isinstance(target, Tensor):
         # A plain tensor cannot hold a variance. Whoever reads it later must not find the old
         # numbers there: NaN is caught at the end of the pass.
