@@ -2,9 +2,9 @@ import math
 
 import pytest
 import torch
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
 
-from varigraph.data.graph_parts import features, finite_features, first
+from varigraph.data.graph_parts import feature_variance, features, finite_features, first
 from varigraph.errors import GraphError
 
 
@@ -63,3 +63,45 @@ def test_what_is_no_graph_is_refused(other, kind):
 def test_first_is_the_first():
     assert first(torch.tensor([[False, False], [True, True]])) == [1, 0]
     assert first(torch.tensor(True)) == []
+
+
+# ---- batches of graphs ----
+
+
+def batch(*, graphs=3, features=4, **noise):
+    each = [
+        Data(
+            x=torch.rand(k + 1, features),
+            edge_index=torch.zeros(2, 0, dtype=torch.long),
+            **{name: make(k) for name, make in noise.items()},
+        )
+        for k in range(graphs)
+    ]
+    return Batch.from_data_list(each)
+
+
+def test_a_number_for_each_graph_of_a_batch_goes_to_its_nodes():
+    joined = batch(x_var=lambda k: 0.1 * (k + 1))
+    assert joined.x_var.shape == (3,)  # what torch_geometric makes of it
+    want = torch.tensor([0.1, 0.2, 0.2, 0.3, 0.3, 0.3])
+    assert torch.allclose(feature_variance(joined), want[:, None].expand(6, 4))
+
+
+def test_a_vector_for_each_graph_of_a_batch_goes_to_its_nodes():
+    joined = batch(x_var=lambda k: torch.arange(4.0) + 10 * k)
+    want = torch.arange(4.0) + 10 * torch.tensor([0, 1, 1, 2, 2, 2])[:, None]
+    assert torch.equal(feature_variance(joined), want)
+
+
+def test_a_vector_for_a_whole_batch_means_features():
+    joined = batch()
+    joined.x_var = torch.arange(4.0)
+    assert torch.equal(feature_variance(joined), torch.arange(4.0).expand(6, 4))
+
+
+def test_as_many_graphs_as_features_must_be_made_clear():
+    joined = batch(graphs=4, x_var=lambda k: 0.1)
+    with pytest.raises(GraphError, match="one for each graph or for each feature"):
+        feature_variance(joined)
+    joined.x_var = joined.x_var[joined.batch].view(-1, 1)
+    assert torch.allclose(feature_variance(joined), torch.tensor(0.1).expand(10, 4))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
 
 from varigraph.errors import GraphError, OptionError
 
@@ -304,7 +304,8 @@ def feature_variance(graph: Data) -> Tensor:  # -> [nodes, features]
 
     ``x_var`` is a number for all, a vector ``[features]``, a column ``[nodes, 1]`` or a full
     matrix ``[nodes, features]``; without it the features count as exact and the variance is 0. A
-    vector always means features, even where there are as many nodes.
+    vector always means features, even where there are as many nodes; in a batch of graphs it may
+    be what batching made of a number or a vector for each graph.
 
     Args:
         graph: with features ``x``, whose dtype and device the variance takes on.
@@ -318,6 +319,8 @@ def feature_variance(graph: Data) -> Tensor:  # -> [nodes, features]
     x = features(graph)
     var = _variance(getattr(graph, "x_var", None), x)
     nodes, columns = x.shape
+    if isinstance(graph, Batch) and var.dim() == 1:
+        var = _by_graph(var, graph, columns)
     if tuple(var.shape) not in {(), (columns,), (nodes, 1), (nodes, columns)}:
         raise GraphError(
             f"x_var has shape {tuple(var.shape)}, but x has {nodes} nodes and {columns} features",
@@ -332,6 +335,20 @@ def feature_variance(graph: Data) -> Tensor:  # -> [nodes, features]
             "give finite variances from 0 up; features without noise have variance 0",
         )
     return var.expand_as(x)
+
+
+def _by_graph(var: Tensor, graph: Batch, columns: int) -> Tensor:
+    """What batching has put one after the other, each graph's on its own nodes."""
+    graphs = graph.num_graphs
+    if len(var) == graphs == columns > 1:
+        raise GraphError(
+            f"x_var has {graphs} numbers for {graphs} graphs with {columns} features: one for each "
+            "graph or for each feature?",
+            "x_var[batch.batch].view(-1, 1) for each graph, x_var.expand_as(batch.x) for features",
+        )
+    if len(var) in (graphs, graphs * columns):
+        return var.view(graphs, -1)[graph.batch]
+    return var
 
 
 def _variance(value: Any, x: Tensor) -> Tensor:
