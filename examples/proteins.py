@@ -5,7 +5,7 @@ The network is that of Krogan et al. (2006): proteins that were seen together, e
 probability that it is real. A GraphSAGE learns the ten largest complexes from half of their
 members; `vg.predict` then says how far the doubt about the links makes its answers doubtful.
 
-The data are not part of the package. They are read from two files in your own folder, the links
+The data are not part of the package. They are read from two files in a folder of yours, the links
 (protein, protein, probability) and the complexes, one a line: `links/krogan2006_core.tsv` and
 `links/krogan2006_complexes.txt`.
 
