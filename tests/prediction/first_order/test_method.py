@@ -1,5 +1,6 @@
 """All correlations: exact where the network is linear, near brute force where it is not."""
 
+import gc
 import itertools
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch_geometric.utils import k_hop_subgraph
 import varigraph as vg
 from prediction.networks import made, noisy_ring, ring
 from varigraph.errors import MissingRuleError
+from varigraph.moments.tape import Tape
 from varigraph.prediction import memory
 
 PARTS = ("features", "links", "weights", "interactions")
@@ -425,3 +427,16 @@ def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind, act, scale, off
     assert torch.allclose(got, 0.3 * mean.square().sum(0), rtol=off, atol=0)
     assert torch.allclose(held, 0.3 * slopes(graph.edge_prob).square().sum(0), rtol=off, atol=0)
     assert not torch.allclose(got, held, rtol=0.01, atol=0)
+
+
+def test_nothing_is_kept_in_circles():
+    """The record of a pass is large: it goes with the call, not when Python looks for circles."""
+    model, graph = made(lambda: gnn.GCN(4, 8, 2, 3, dropout=0.3)), uncertain(noisy_ring(), 0.8)
+    vg.predict(model, graph, method="first-order")
+    gc.collect()
+    gc.disable()
+    try:
+        vg.predict(model, graph, method="first-order")
+        assert not [thing for thing in gc.get_objects() if isinstance(thing, Tape)]
+    finally:
+        gc.enable()

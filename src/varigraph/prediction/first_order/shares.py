@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
@@ -61,7 +62,8 @@ class Share(ABC):
     """
 
     def __init__(self, source: str, network: FirstOrder) -> None:
-        self.source, self.network = source, network
+        # Weakly: a circle would keep the record of the pass until Python looks for circles.
+        self.source, self.network = source, cast("FirstOrder", weakref.proxy(network))
 
     @property
     @abstractmethod
