@@ -46,11 +46,9 @@ class Offsets(sources.Source):
         inputs.x = inputs.x + drawn["shift"]
 
     def leaf(self, question):
-        nodes = len(question.x.mean)
-        return sources.Leaf(torch.zeros(nodes, 1).double().requires_grad_(), torch.ones(nodes, 1))
-
-    def use_leaf(self, inputs, leaf, question):
-        inputs.x = inputs.x + leaf.value * question.given[self.name]
+        sign = torch.zeros(len(question.x.mean), 1).double().requires_grad_()
+        shift = sign * question.given[self.name]
+        return sources.Leaf(sign, torch.ones_like(sign), {"shift": shift})
 
 
 # ---- and what it must do ----

@@ -265,13 +265,6 @@ def test_the_total_of_everything_is_that_of_drawn_runs(task, ratio):
     runs = runs_of_everything(model, graph, 0.8)
     runs = runs.softmax(-1) if task == "classification" else runs
     got = covariance(model, graph, task=task)
-    print(
-        "FIG",
-        task,
-        float(got.total.sum() / runs.var(0).sum()),
-        (got.total / runs.var(0)).min(),
-        (got.total / runs.var(0)).max(),
-    )
     assert float(got.total.sum() / runs.var(0).sum()) == pytest.approx(ratio, abs=0.03)
 
 

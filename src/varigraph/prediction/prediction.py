@@ -75,9 +75,7 @@ class Prediction:
 
     def _sum(self, *, epistemic: bool) -> Tensor:
         first, *others = [
-            self.by_source[part]
-            for part in all_parts()
-            if part in self.by_source and (part in about_network()) == epistemic
+            var for part, var in self.by_source.items() if (part in about_network()) == epistemic
         ]
         return sum(others, first)
 

@@ -63,7 +63,7 @@ def outputs(network: Network, leaves: dict[str, Leaf]) -> Tensor:  # -> [nodes, 
     question = network.question
     inputs, running = Inputs(question.x.mean.detach()), PlainRun({})
     for name, leaf in leaves.items():
-        SOURCES[name].use_leaf(inputs, leaf, question)
+        SOURCES[name].use(inputs, leaf.drawn)
     out = network.answer(inputs, running)
     nodes = len(question.x.mean)
     if not isinstance(out, Tensor) or out.shape[:1] != (nodes,) or out.dim() > 2:

@@ -214,15 +214,10 @@ class Network:
             draws: of each run.
             sites: where dropout acts, if masks are drawn.
         """
-        each = [
-            {name: SOURCES[name].draw(self, sample, sites) for name, sample in draw.items()}
-            for draw in draws
-        ]
-        stacked = {
-            name: {key: torch.stack([one[name][key] for one in each]) for key in drawn}
-            for name, drawn in each[0].items()
-        }
-        del each
+        stacked: dict[str, Drawn] = {}
+        for name in draws[0]:  # one after the other: draws are not held beside all stacks
+            each = [SOURCES[name].draw(self, draw[name], sites) for draw in draws]
+            stacked[name] = {key: torch.stack([one[key] for one in each]) for key in each[0]}
 
         def run(drawn: Mapping[str, Drawn]) -> Tensor:
             inputs = Inputs(self.features.mean)

@@ -54,10 +54,8 @@ class Features(Source):
         return network.features.bytes
 
     def leaf(self, question: Question) -> Leaf:  # noqa: D102
-        return Leaf(question.x.mean.detach().requires_grad_(), question.x.var)
-
-    def use_leaf(self, inputs: Inputs, leaf: Leaf, question: Question) -> None:  # noqa: D102
-        inputs.x = leaf.value
+        x = question.x.mean.detach().requires_grad_()
+        return Leaf(x, question.x.var, {"x": x})
 
 
 class FeatureShare(Share):

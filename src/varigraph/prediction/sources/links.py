@@ -73,16 +73,11 @@ class Links(Source):
     def leaf(self, question: Question) -> Leaf | None:  # noqa: D102
         if question.links is None:
             return None
-        prob = question.links.coins.prob
-        return Leaf(
-            prob.to(question.x.mean.dtype).detach().clone().requires_grad_(),
-            prob.double() * (1 - prob.double()),
-        )
-
-    def use_leaf(self, inputs: Inputs, leaf: Leaf, question: Question) -> None:  # noqa: D102
-        assert question.links is not None
+        coins = question.links.coins
+        weight = coins.prob.to(question.x.mean.dtype).detach().clone().requires_grad_()
+        variance = coins.prob.double() * (1 - coins.prob.double())
         # Both directions take the same entry, so that its slope is that of the coin.
-        inputs.coins = leaf.value[question.links.coins.of_edge]
+        return Leaf(weight, variance, {"coins": weight[coins.of_edge]})
 
 
 class CoinShare(Share):

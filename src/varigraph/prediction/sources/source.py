@@ -38,10 +38,12 @@ class Leaf:
     Args:
         value: the mean, with a gradient.
         variance: of each number, of the same shape.
+        drawn: the value as a draw that a run can use, see :meth:`Source.use`.
     """
 
     value: Tensor
     variance: Tensor
+    drawn: Drawn
 
 
 class Source(ABC):
@@ -150,10 +152,6 @@ class Source(ABC):
     def leaf(self, question: Question) -> Leaf | None:
         """What an answer is differentiated by; None where nothing of it is in the inputs."""
         return None
-
-    def use_leaf(self, inputs: Inputs, leaf: Leaf, question: Question) -> None:
-        """Put the mean with its gradient into what a run is given."""
-        raise NotImplementedError
 
 
 #: All sources by their names, in the order in which they act in a network.
