@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 Forward = Callable[[nn.Module, Any, Data], Any]
-Run = Callable[[Any], Any]
+#: Called with the features, and with the graph where that is another than the question's.
+Run = Callable[..., Any]
 
 #: What networks call the whole graph, and its links.
 GRAPHS = frozenset(["data", "graph", "batch", "g"])
@@ -41,18 +42,18 @@ WAY = "forward=lambda model, x, data: model(x, data.edge_index)"
 
 
 def caller(model: nn.Module, data: Data, forward: Forward | None) -> Run:
-    """How the model is called with what stands in the place of its features.
+    """How the model is called with what stands in the place of its features, and of its graph.
 
     An answer of one number per node comes as a column, ``[nodes, 1]``.
 
     Raises:
         ModelError: the network raised StopIteration, which is quoted.
     """
-    adjacency = data.edge_index if data.edge_index is not None else data.adj_t
 
-    def run(x: Any) -> Any:
+    def run(x: Any, graph: Data = data) -> Any:
+        adjacency = graph.edge_index if graph.edge_index is not None else graph.adj_t
         try:
-            out = model(x, adjacency) if forward is None else forward(model, x, data)
+            out = model(x, adjacency) if forward is None else forward(model, x, graph)
         except StopIteration as error:  # which a loop around it would take for its own end
             raise _does_not_run(model, data.x, error) from error
         is_row = callable(getattr(out, "unsqueeze", None)) and out.dim() == 1

@@ -41,7 +41,7 @@ class Question:
 
     Args:
         model: the trained network.
-        run: calls it with what stands in the place of the features.
+        run: calls it with what stands in the place of the features, and of the graph, if any.
         x: the features and the variance of their noise.
         links: chances of the links, where the graph has them and they are to be considered.
         sources: what to consider.
@@ -59,7 +59,7 @@ class Question:
     """
 
     model: nn.Module
-    run: Callable[[Any], Any]
+    run: Callable[..., Any]
     x: Gaussian
     links: LinkProbabilities | None
     sources: frozenset[str]
