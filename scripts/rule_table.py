@@ -156,7 +156,9 @@ def markdown(found: Iterable[Row], error: Callable[[Row], float | None]) -> str:
 
 def cells(row: Row, error: str) -> tuple[str, ...]:
     names = ", ".join(f"`{name}`" for name in row.what)
-    oracles = dict.fromkeys(ORACLES.get(case.oracle, OTHERWISE) for case in row.cases)
+    oracles = dict.fromkeys(
+        ORACLES.get(getattr(case.oracle, "func", case.oracle), OTHERWISE) for case in row.cases
+    )
     return names, f"`{row.rule}`", row.exactness, row.note, error, ", ".join(oracles) or "–"
 
 

@@ -27,7 +27,7 @@ class Net(nn.Module):
 
 class Waves(Net):
     def forward(self, x, edge_index):
-        x = torch.erf(torch.sin(self.first(x, edge_index)))
+        x = torch.erf(torch.sinh(self.first(x, edge_index)))
         return 1 - self.second(x, edge_index)
 
 

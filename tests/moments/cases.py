@@ -85,6 +85,24 @@ def activation(name: str, target: Callable[..., Any], **kwargs: Any) -> Case:
     return Case(name, target, kwargs=kwargs, x=grid(), oracle=quadrature, tolerance=1e-6)
 
 
+def pieced(name: str, target: Callable[..., Any], kinks: tuple[float, ...], **kwargs: Any) -> Case:
+    """A function of pieces, whose oracle is told where they meet."""
+    return Case(
+        name,
+        target,
+        kwargs=kwargs,
+        x=grid(),
+        oracle=partial(quadrature, kink=kinks),
+        tolerance=1e-6,
+    )
+
+
+def narrow() -> Gaussian:
+    """Standard deviations up to 1, where exponentials and waves are not all noise."""
+    wide = grid()
+    return Gaussian(wide.mean, wide.var.clamp_max(1.0) * 0.9)
+
+
 def affine(name: str, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Case:
     return Case(name, target, args, kwargs, linear=True)
 
@@ -117,6 +135,26 @@ ACTIVATIONS = [
     activation("tanh", torch.tanh),
     activation("sigmoid", torch.sigmoid),
     activation("softplus", F.softplus),
+    activation("rrelu", F.rrelu, lower=0.1, upper=0.5),
+    activation("abs", torch.abs),
+    activation("mish", F.mish),
+    activation("logsigmoid", F.logsigmoid),
+    activation("softsign", F.softsign),
+    activation("tanhshrink", F.tanhshrink),
+    Case("exp", torch.exp, x=narrow(), oracle=quadrature),
+    Case("sin", torch.sin, x=narrow(), oracle=quadrature),
+    Case("cos", torch.cos, x=narrow(), oracle=quadrature),
+    pieced("clamp", torch.clamp, (-1.5, 4.0), min=-1.5, max=4.0),
+    pieced("clamp", torch.clamp, (0.7,), min=0.7),
+    pieced("clamp_min", torch.clamp_min, (-0.3,), min=-0.3),
+    pieced("clamp_max", torch.clamp_max, (0.3,), max=0.3),
+    pieced("hardtanh", F.hardtanh, (-0.5, 2.0), min_val=-0.5, max_val=2.0),
+    pieced("relu6", F.relu6, (0.0, 6.0)),
+    pieced("hardsigmoid", F.hardsigmoid, (-3.0, 3.0)),
+    pieced("hardswish", F.hardswish, (-3.0, 3.0)),
+    pieced("softshrink", F.softshrink, (-0.7, 0.7), lambd=0.7),
+    pieced("hardshrink", F.hardshrink, (-0.7, 0.7), lambd=0.7),
+    pieced("threshold", F.threshold, (0.2,), threshold=0.2, value=-1.0),
     activation("square", torch.square),
     activation("pow", torch.pow, exponent=2),
 ]

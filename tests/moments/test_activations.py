@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments import Gaussian
+from varigraph.testing import quadrature
 
 # (mean, var) -> (mean, var) of the rectified Gaussian
 RELU = {
@@ -28,7 +30,23 @@ def test_relu_keeps_its_digits_far_from_the_kink():
 
 
 @pytest.mark.parametrize(
-    "function", [F.relu, F.elu, F.gelu, F.silu, torch.tanh, torch.sigmoid, F.softplus]
+    "function",
+    [
+        F.relu,
+        F.elu,
+        F.gelu,
+        F.silu,
+        torch.tanh,
+        torch.sigmoid,
+        F.softplus,
+        F.mish,
+        F.softsign,
+        F.relu6,
+        F.hardswish,
+        F.hardshrink,
+        torch.abs,
+        torch.sin,
+    ],
 )
 @pytest.mark.parametrize("mean", [-1e4, 0.0, 1e4])
 @pytest.mark.parametrize("var", [0.0, 1e-30, 1e8])
@@ -38,3 +56,46 @@ def test_nothing_breaks_at_extremes(function, mean, var):
     assert got.var.item() >= 0
     if var == 0:
         assert got.mean.item() == pytest.approx(function(torch.tensor(mean)).item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("mean", [-300.0, 0.0, 60.0])
+@pytest.mark.parametrize("var", [0.0, 1e-30, 1.0])
+def test_exponentials_stay_finite_as_long_as_their_mean_does(mean, var):
+    got = torch.exp(Gaussian(torch.tensor([mean]), torch.tensor([var])))
+    assert bool(got.mean.isfinite())
+    assert got.var.item() >= 0
+    assert var > 0 or got.var.item() == 0
+
+
+def test_bounds_that_cross_give_the_upper_one_as_in_torch():
+    x = torch.linspace(-3, 3, 5)
+    got = Gaussian(x, torch.ones(5)).clamp(2.0, 1.0)
+    assert torch.allclose(got.mean, x.clamp(2.0, 1.0))
+    assert float(got.var.max()) < 1e-12
+
+
+def test_bounds_of_their_own_for_each_number_are_refused():
+    x = Gaussian(torch.zeros(3), torch.ones(3))
+    with pytest.raises(MissingRuleError, match="bounds that are numbers"):
+        x.clamp(torch.zeros(3), torch.ones(3))
+    assert torch.equal(x.clamp(min=torch.tensor(0.5)).mean, x.clamp(min=0.5).mean)
+
+
+def test_slopes_drawn_in_training_are_refused():
+    with pytest.raises(ModelError, match="draws its slopes"):
+        F.rrelu(Gaussian(torch.zeros(3), torch.ones(3)), training=True)
+
+
+SLOPED = torch.tensor([0.0, 0.25, -1.0], dtype=torch.float64)
+
+
+def test_slopes_learnt_for_each_channel():
+    """At each column the moments of a leaky ReLU of that slope, by quadrature."""
+    x = Gaussian(torch.linspace(-2, 2, 12).double().view(4, 3), torch.full((4, 3), 0.7).double())
+    got = torch.prelu(x, SLOPED)
+    for column, slope in enumerate(SLOPED.tolist()):
+        truth = quadrature(
+            lambda v, s=slope: torch.where(v > 0, v, s * v), x.mean[:, column], x.var[:, column]
+        )
+        assert torch.allclose(got.mean[:, column], truth.mean)
+        assert torch.allclose(got.var[:, column], truth.var)

@@ -9,6 +9,7 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     convolutions,
     layers,
     maximum,
+    pieces,
     softmax,
 )
 from varigraph.moments.gaussian import Gaussian

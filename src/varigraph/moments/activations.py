@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from varigraph.errors import ModelError
 from varigraph.kernels import fused
 from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian, by_node
@@ -24,8 +26,10 @@ REACH = 9.0  # standard deviations: the rest is below double precision
 LEAST = 1e-5  # standard deviations, beside 1 or the mean
 
 
-def integrated(function: Callable[[Tensor], Tensor], x: Gaussian, *, kink: float = 0.0) -> Gaussian:
-    r"""Moments of :math:`y = f(x)` by Gauss–Legendre on both sides of a kink.
+def integrated(
+    function: Callable[[Tensor], Tensor], x: Gaussian, *, kinks: tuple[float, ...] = (0.0,)
+) -> Gaussian:
+    r"""Moments of :math:`y = f(x)` by Gauss–Legendre between kinks, which ascend.
 
     .. math::
         E[y] = \int f(\mu + \sigma t)\,\varphi(t)\,dt \qquad
@@ -41,24 +45,36 @@ def integrated(function: Callable[[Tensor], Tensor], x: Gaussian, *, kink: float
     mean, var = x.mean.double(), x.var.double()
     wide = var.clamp_min(LEAST**2 * (1 + mean.detach().square()))
     std, part = wide.sqrt(), var / wide
-    split = ((kink - mean) / std).clamp(-REACH, REACH)
+    splits = [((kink - mean) / std).clamp(-REACH, REACH) for kink in kinks]
     middle = function(mean)
-    shift = _expectation(lambda v: function(v) - middle, mean, std, split)
-    spread = _expectation(lambda v: (function(v) - middle - shift).square(), mean, std, split)
+    shift = _expectation(lambda v: function(v) - middle, mean, std, splits)
+    spread = _expectation(lambda v: (function(v) - middle - shift).square(), mean, std, splits)
     return Gaussian((middle + part * shift).to(x.mean.dtype), (part * spread).to(x.var.dtype))
 
 
 def _expectation(
-    function: Callable[[Tensor], Tensor], mean: Tensor, std: Tensor, split: Tensor
+    function: Callable[[Tensor], Tensor], mean: Tensor, std: Tensor, splits: list[Tensor]
 ) -> Tensor:
     total, mass = torch.zeros_like(mean), torch.zeros_like(mean)
-    for end in (-REACH, REACH):
-        length = end - split
+    outer: list[tuple[Tensor, Tensor | float, int]] = [
+        (splits[0], -REACH, 2),
+        (splits[-1], REACH, 2),
+    ]
+    for start, end, power in [*outer, *((a, b, 1) for a, b in pairwise(splits))]:
+        length = end - start
         for point, weight in zip(*_legendre(), strict=True):
-            t = split + length * point**2
-            density = 2 * point * weight * length.abs() * torch.exp(-t.square() / 2)
+            t = start + length * point**power
+            crowding = power * point ** (power - 1) * weight
+            density = crowding * length.abs() * torch.exp(-t.square() / 2)
             total, mass = total + density * function(mean + std * t), mass + density
     return total / mass
+
+
+def _parts(splits: list[Tensor]) -> Iterator[tuple[Tensor, Tensor | float, int]]:
+    """Where each part of the range starts and ends, and the power by which points crowd there."""
+    yield splits[0], -REACH, 2
+    yield splits[-1], REACH, 2
+    yield from ((here, there, 1) for here, there in pairwise(splits))
 
 
 def _legendre() -> tuple[list[float], list[float]]:
@@ -150,7 +166,7 @@ def relu(x: Gaussian, inplace: bool = False) -> Gaussian:
     The bracket is :math:`E[y^2] - E[y]^2` with the large terms cancelled by hand: their
     difference is 0 in float32 once :math:`\mu \gg \sigma`.
     """
-    return _two_slopes(x, 0.0)
+    return two_slopes(x, 0.0)
 
 
 @implements("leaky_relu", exactness="exact", modules=[nn.LeakyReLU], note="for a Gaussian input")
@@ -162,17 +178,18 @@ def leaky_relu(x: Gaussian, negative_slope: float = 0.01, inplace: bool = False)
         E[y] = s \mu + (1 - s) E[r] \qquad
         V[y] = s^2 \sigma^2 + 2 s (1 - s) \sigma^2 \Phi + (1 - s)^2 V[r]
     """
-    return _two_slopes(x, negative_slope)
+    return two_slopes(x, negative_slope)
 
 
 @implements("prelu", exactness="exact", modules=[nn.PReLU], note="for a Gaussian input")
 @elementwise
 def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
     """Moments of a leaky ReLU whose slope was learnt, by :func:`leaky_relu`."""
-    return _two_slopes(x, weight)
+    return two_slopes(x, weight)
 
 
-def _two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
+def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
+    r"""Moments of :math:`x` above 0 and :math:`s x` below; formulas in :func:`leaky_relu`."""
     if not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var):
         from varigraph.kernels.rectifier import rectified  # noqa: PLC0415 - needs Triton
 
@@ -244,3 +261,88 @@ def sigmoid(x: Gaussian) -> Gaussian:
 def softplus(x: Gaussian, beta: float = 1.0, threshold: float = 20.0) -> Gaussian:
     r"""Moments of :math:`\log(1 + e^{\beta x}) / \beta`."""
     return integrated(lambda v: F.softplus(v, beta, threshold), x)
+
+
+@implements("rrelu", exactness="exact", modules=[nn.RReLU], note="in evaluation mode")
+def rrelu(
+    x: Gaussian,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Gaussian:
+    r"""Moments of a leaky ReLU with the average :math:`(l + u) / 2` of its random slopes."""
+    if training:
+        raise ModelError("rrelu() draws its slopes in training mode", "call it with training=False")
+    return leaky_relu(x, (lower + upper) / 2)
+
+
+@implements("abs", "absolute", exactness="exact", note="for a Gaussian input")
+@elementwise
+def absolute(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`|x|`: a leaky ReLU whose lower slope is -1."""
+    return two_slopes(x, -1.0)
+
+
+@implements("mish", exactness=INTEGRATED, modules=[nn.Mish], note=BY_INTEGRATION)
+@elementwise
+def mish(x: Gaussian, inplace: bool = False) -> Gaussian:
+    r"""Moments of :math:`x \tanh \log(1 + e^x)`."""
+    return integrated(F.mish, x)
+
+
+@implements("logsigmoid", exactness=INTEGRATED, modules=[nn.LogSigmoid], note=BY_INTEGRATION)
+@elementwise
+def logsigmoid(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`-\log(1 + e^{-x})`."""
+    return integrated(F.logsigmoid, x)
+
+
+@implements("softsign", exactness=INTEGRATED, modules=[nn.Softsign], note=BY_INTEGRATION)
+@elementwise
+def softsign(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`x / (1 + |x|)`."""
+    return integrated(F.softsign, x)
+
+
+@implements("tanhshrink", exactness=INTEGRATED, modules=[nn.Tanhshrink], note=BY_INTEGRATION)
+@elementwise
+def tanhshrink(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`x - \tanh x`."""
+    return integrated(F.tanhshrink, x)
+
+
+@implements("exp", exactness="exact", note="for a Gaussian input")
+@elementwise
+def exp(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`e^x`.
+
+    .. math::
+        E[y] = e^{\mu + \sigma^2 / 2} \qquad V[y] = E[y]^2 (e^{\sigma^2} - 1)
+    """
+    mean = torch.exp(x.mean + x.var / 2)
+    return Gaussian(mean, mean * (mean * torch.expm1(x.var)))
+
+
+@implements("sin", exactness="exact", note="for a Gaussian input")
+@elementwise
+def sin(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`\sin x`, by :func:`cos` a quarter of a turn away."""
+    return _wave(x, x.mean.sin(), x.mean.cos())
+
+
+@implements("cos", exactness="exact", note="for a Gaussian input")
+@elementwise
+def cos(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`\cos x`, with :math:`s = 1 - e^{-\sigma^2}`.
+
+    .. math::
+        E[y] = e^{-\sigma^2 / 2} \cos\mu \qquad V[y] = s (s + 2 (1 - s) \sin^2\mu) / 2
+    """
+    return _wave(x, x.mean.cos(), x.mean.sin())
+
+
+def _wave(x: Gaussian, here: Tensor, ahead: Tensor) -> Gaussian:
+    share = -torch.expm1(-x.var)  # 1 - exp(-v) without losing its digits
+    var = share * (share + 2 * (1 - share) * ahead.square()) / 2
+    return Gaussian(torch.exp(-x.var / 2) * here, var)

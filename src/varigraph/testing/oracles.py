@@ -26,7 +26,9 @@ class Moments(NamedTuple):
     var_error: Tensor | None = None
 
 
-def quadrature(function: Function, mean: Tensor, var: Tensor, *, kink: float = 0.0) -> Moments:
+def quadrature(
+    function: Function, mean: Tensor, var: Tensor, *, kink: float | tuple[float, ...] = 0.0
+) -> Moments:
     r"""Moments of :math:`f(x)` for independent Gaussians, one adaptive integral per number.
 
     .. math::
@@ -37,10 +39,11 @@ def quadrature(function: Function, mean: Tensor, var: Tensor, *, kink: float = 0
         function: acts on each number by itself.
         mean: means of the inputs, any shape.
         var: variances of the inputs.
-        kink: where the function bends.
+        kink: where the function bends, one place or several.
     """
+    kinks = kink if isinstance(kink, tuple) else (kink,)
     pairs = [
-        _integrals(function, m, math.sqrt(v), kink)
+        _integrals(function, m, math.sqrt(v), kinks)
         for m, v in zip(
             mean.double().flatten().tolist(), var.double().flatten().tolist(), strict=True
         )
@@ -51,7 +54,9 @@ def quadrature(function: Function, mean: Tensor, var: Tensor, *, kink: float = 0
     )
 
 
-def _integrals(function: Function, mean: float, std: float, kink: float) -> tuple[float, float]:
+def _integrals(
+    function: Function, mean: float, std: float, kinks: tuple[float, ...]
+) -> tuple[float, float]:
     def value(t: float) -> float:
         return float(function(torch.tensor(mean + std * t, dtype=torch.float64)))
 
@@ -59,8 +64,9 @@ def _integrals(function: Function, mean: float, std: float, kink: float) -> tupl
         def integrand(t: float) -> float:
             return of(value(t)) * math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
 
-        # Bends as wide as 1 around the kink can be narrow on the scale of the noise.
-        bends = [(kink + step - mean) / std for step in (-8, -1, 0, 1, 8)] if std > 0 else []
+        # Bends as wide as 1 around a kink can be narrow on the scale of the noise.
+        places = [kink + step for kink in kinks for step in (-8, -1, 0, 1, 8)]
+        bends = {(place - mean) / std for place in places} if std > 0 else set()
         points = [-REACH, *sorted(b for b in bends if -REACH < b < REACH), REACH]
         options = {"epsabs": 0.0, "epsrel": 1e-11, "limit": 200}
         with warnings.catch_warnings():
