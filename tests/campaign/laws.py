@@ -302,18 +302,20 @@ def _assert_same(case: Case, one: Prediction, two: Prediction, rows: Tensor | No
 def _cancelled(case: Case) -> float:
     """Rounding error of a sum of covariances before anything cancels: ε (Σ |w| σ)².
 
-    The sum is the answer of the network with positive weights to the deviations of its features.
+    The sum is the answer of the network with positive weights to the deviations of its features,
+    less what it answers to none. Coins decide about whole messages, those of biases as well: where
+    there are any, they are what is compared with none.
     """
-    spread = _variance(case).sqrt()
-    if "edge_prob" in case.data:
-        spread += case.data.x.abs()
     bold = copy.deepcopy(case.model)
     for weight in bold.parameters():
         weight.data.abs_()
+    spread, coins = _variance(case).sqrt(), case.data.get("edge_prob")
+    moved = spread if coins is None else spread + case.data.x.abs()
+    still = torch.zeros_like(spread)
     bold_case = case.but(model=bold)
-    reach, rest = (
-        _own_answer(bold_case.with_data(x=x), raw=True) for x in (spread, torch.zeros_like(spread))
-    )
+    reach = _own_answer(bold_case.with_data(x=moved), raw=True)
+    silent = bold_case.with_data(x=still, edge_prob=None if coins is None else 0 * coins)
+    rest = _drawn(silent, raw=True, var=still, coins=False, masks=False, draws=1)[0]
     return 10 * torch.finfo(reach.dtype).eps * float((reach - rest).abs().max()) ** 2
 
 

@@ -149,6 +149,14 @@ def test_each_law_lets_the_truth_pass(law):
     assert law(case, case.answer())
 
 
+def test_coins_of_messages_that_biases_send_leave_rounding_as_well():
+    case = asked(method="covariance")
+    silent = case.with_data(x=0 * case.data.x, x_var=0 * case.data.x_var)
+    variance = float(silent.answer().by_source["links"].max())
+    assert 0 < laws._cancelled(silent) < 1e-9 * variance
+    assert laws._cancelled(silent.with_data(edge_prob=None)) == 0
+
+
 def test_every_law_is_tested_by_a_lie():
     assert {law for law, _ in LIES} == {*laws.ALWAYS, *laws.SOMETIMES}
 
