@@ -179,7 +179,9 @@ def each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Ten
     return share
 
 
-Reading = Literal["bernoulli", "weight"]
+#: How a chance is read: a coin that takes the link out of the graph, a coin that silences its
+#: message in the observed graph, or a certain factor on the message.
+Reading = Literal["removed", "bernoulli", "weight"]
 
 
 class LinkProbabilities:
@@ -193,7 +195,8 @@ class LinkProbabilities:
         edge_index: links as the data lists them, ``[2, edges]``.
         prob: chance of each, ``[edges]``.
         nodes: number of nodes.
-        reading: ``"bernoulli"``, a coin that removes the message, or ``"weight"``, a factor on it.
+        reading: ``"removed"``, a coin that takes the link out of the graph, ``"bernoulli"``, one
+            that silences its message, or ``"weight"``, a factor on that.
     """
 
     def __init__(
@@ -206,7 +209,8 @@ class LinkProbabilities:
         if reading not in get_args(Reading):
             raise OptionError(
                 f"links={reading!r} is not a reading of an uncertain link",
-                'links="bernoulli" (a coin per link) or links="weight" (Theorem 1 as printed)',
+                'links="removed" (the graph without it), links="bernoulli" (its message silenced) '
+                'or links="weight" (Theorem 1 as printed)',
             )
         if prob.shape != edge_index.shape[1:]:
             raise GraphError(
@@ -241,7 +245,7 @@ class LinkProbabilities:
     @cached_property
     def uncertain(self) -> bool:
         """Whether coins decide about any link."""
-        return self.reading == "bernoulli" and bool((self.coins.prob < 1).any())
+        return self.reading != "weight" and bool((self._prob < 1).any())
 
     @cached_property
     def coins(self) -> Coins:

@@ -214,7 +214,7 @@ def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> 
         _refuse_uncovered(model)
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng([device] if device.type == "cuda" else []))
-        stack.enter_context(_untouched(model))
+        stack.enter_context(untouched(model))
         for module in model.modules():
             module.training = False
         if by_rules:
@@ -228,7 +228,8 @@ def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> 
 
 
 @contextmanager
-def _untouched(model: nn.Module) -> Iterator[None]:
+def untouched(model: nn.Module) -> Iterator[None]:
+    """What runs leave on the modules of a model meanwhile is taken back."""
     before = [(module, module.training, dict(vars(module))) for module in model.modules()]
     try:
         yield

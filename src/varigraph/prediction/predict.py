@@ -184,6 +184,7 @@ def ask(
         progress=progress or silent,
         edges=data.num_edges,
         given={name: source.given(data) for name, source in SOURCES.items()},
+        graph=data,
     )
     return question.only(*considered)
 
@@ -192,7 +193,8 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     prob = data.get("edge_prob")
     if prob is None:
         return None
-    return LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
+    links = LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
+    return links if links.uncertain or reading != "removed" else None
 
 
 def _rate(dropout: float) -> float:

@@ -37,7 +37,8 @@ class Question:
     """Everything that a method needs to know.
 
     A source that is not considered is held at its mean: features at ``x``, coins at their
-    chances, dropout masks at 1.
+    chances, dropout masks at 1. A link cannot be half removed: where coins take links out of the
+    graph, it is held with all of them.
 
     Args:
         model: the trained network.
@@ -56,6 +57,7 @@ class Question:
         progress: called with how much of the work is done, and of how much.
         edges: number of links in the graph, each direction counted.
         given: what the graph says about further sources, by their names.
+        graph: the graph itself, for links that are taken out of it.
     """
 
     model: nn.Module
@@ -74,6 +76,7 @@ class Question:
     progress: Progress = silent
     edges: int = 0
     given: Mapping[str, Any] = field(default_factory=dict)
+    graph: Data | None = None
     prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

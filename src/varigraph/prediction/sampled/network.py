@@ -13,12 +13,14 @@ from torch import Tensor, nn
 
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.messages import scaled_messages
+from varigraph.moments.running import untouched
 from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
 from varigraph.prediction.network_call import opened, outer_layers
 from varigraph.prediction.processor import give_back
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import Draw, Features, FullFeatures, torch_seed
 from varigraph.prediction.sampled.neighbour_sums import DrawnLinks
+from varigraph.prediction.sampled.removed import RemovedLinks
 from varigraph.prediction.sampled.runs import Masking, PlainRun
 from varigraph.prediction.sources.source import SOURCES, Drawn
 
@@ -45,7 +47,7 @@ class Prefix:
         links: knows whether a coin has been looked at in a run.
     """
 
-    links: DrawnLinks | None
+    links: DrawnLinks | RemovedLinks | None
     _kept: dict[int, _Kept] = field(default_factory=dict)
     _place: int = 0
     _draw: Draw | None = None
@@ -136,7 +138,7 @@ class Inputs:
 
     Args:
         x: the features.
-        coins: weights of the links; None for their chances.
+        coins: weights of the links; None for their chances, or for all of them.
         masking: the masks of dropout; None holds them at their means.
         masks_of: number of their draw.
     """
@@ -154,7 +156,7 @@ class Network:
     Args:
         question: what is asked.
         features: the features, in full or in a small space.
-        links: weights of the messages, where links have chances.
+        links: weights of the messages, or graphs without some links, where links have chances.
         own_randomness: the network draws random numbers that are not dropout's.
         writes: the network changes its features in place, and must be given copies.
         prefix: what layers returned in earlier runs, where it is kept.
@@ -164,7 +166,7 @@ class Network:
 
     question: Question
     features: Features
-    links: DrawnLinks | None = None
+    links: DrawnLinks | RemovedLinks | None = None
     own_randomness: bool = False
     writes: bool = True
     prefix: Prefix | None = None
@@ -193,7 +195,12 @@ class Network:
                 SOURCES[name].put(inputs, self, sample)
         inputs.x = inputs.x if x is None else x
         self.seed(inputs.masks_of)
-        return self.through(inputs, running)
+        if x is not None or self.removed is None:
+            return self.through(inputs, running)
+        with self.removed.blamed(self.question.model):
+            logits = self.through(inputs, running)
+        self.removed.check_form(logits)
+        return logits
 
     def seed(self, sample: int | None) -> None:
         """Seed torch's generators, where the network uses them itself.
@@ -239,9 +246,23 @@ class Network:
         if self.links is not None:
             self.links.show(inputs.coins)
         running.masking, running.masked = inputs.masking, self.question.masked
-        x = inputs.x
-        with propagating(Propagation()), running:
-            return self.question.run(x.clone() if self.writes else x)
+        x = inputs.x.clone() if self.writes else inputs.x
+        with ExitStack() as stack:
+            if self.removed is not None:
+                stack.enter_context(untouched(self.question.model))  # caches are of one graph
+            stack.enter_context(propagating(Propagation()))
+            stack.enter_context(running)
+            return self.question.run(x, *(self.removed.given if self.removed else ()))
+
+    @property
+    def removed(self) -> RemovedLinks | None:
+        """What makes graphs without some links, where that is how chances are read."""
+        return self.links if isinstance(self.links, RemovedLinks) else None
+
+    @property
+    def weights(self) -> DrawnLinks | None:
+        """Weights of the messages, where that is how chances are read."""
+        return self.links if isinstance(self.links, DrawnLinks) else None
 
     def masking(self, sample: int) -> Masking:
         """The masks of a draw, made where they are met."""
@@ -307,7 +328,14 @@ def opened_network(question: Question, *, gradients: bool = False) -> Iterator[N
     with ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(gradients))
         stack.enter_context(opened(question, by_rules=False))
-        links = None if question.links is None else DrawnLinks(question.links)
-        if links is not None:
+        links = _drawn_links(question)
+        if isinstance(links, DrawnLinks):
             stack.enter_context(scaled_messages(question.model, links))
         yield Network(question, FullFeatures(question.x), links)
+
+
+def _drawn_links(question: Question) -> DrawnLinks | RemovedLinks | None:
+    if question.links is None or question.links.reading != "removed":
+        return None if question.links is None else DrawnLinks(question.links)
+    assert question.graph is not None  # whoever asks about links has a graph
+    return RemovedLinks(question.links, question.graph)

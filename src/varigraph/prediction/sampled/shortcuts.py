@@ -14,7 +14,7 @@ from varigraph.moments.running import generator_state
 from varigraph.prediction.masks import Site
 from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
-from varigraph.prediction.sampled.network import Network, Prefix
+from varigraph.prediction.sampled.network import Inputs, Network, Prefix
 from varigraph.prediction.sampled.runs import FirstRun, HeldTensors
 from varigraph.prediction.sources.source import SOURCES, considered
 
@@ -60,18 +60,22 @@ def explored(network: Network) -> Iterator[Explored]:
     with ExitStack() as stack:
         # What does not fit in memory message by message has only one way.
         most = question.room // PART_FOR_MESSAGES
-        stack.enter_context(summed_messages(question.model, network.links, above=most))
+        stack.enter_context(summed_messages(question.model, network.weights, above=most))
         trial = Trial.of(network)
         sources = _sources(trial)
         network, running = trial.in_small_space()
         on_cpu = network.features.mean.device.type == "cpu"
-        batched = not trial.random and (running.widest <= SHORT or not on_cpu)
+        short = running.widest <= SHORT or not on_cpu
+        batched = short and not trial.random and network.removed is None  # one graph for all runs
         if not (batched or trial.random):
             prefix = Prefix(network.links)
             stack.enter_context(prefix.used_by(network.question.model))
             network = replace(network, prefix=prefix)
         if not batched:
             running = trial.use_sparse_products(network, stack) or running
+        if network.removed is not None:  # what was tried lacked some links, and took less for it
+            running = _first_run(network, trial.held)
+            network.once({}, running=running)
         yield Explored(
             network=network,
             sources=sources,
@@ -141,6 +145,15 @@ class Trial:
         network = replace(network, own_randomness=random, writes=x._version > version)
         return cls(network, draw, moved, first, logits, random, held)
 
+    def on_links(self, present: Tensor | None) -> Tensor:  # [edges] -> [nodes, classes]
+        """What comes out for these links, or all, from the same features and under no masks."""
+        mean, running = self.network.question.x.mean, _first_run(self.network, self.held)
+        x = _far(mean) if self.moved else mean.clone()
+        self.network.seed(0)
+        logits = self.network.through(Inputs(x, coins=present), running)
+        self.first.peak = max(self.first.peak, running.peak)
+        return logits
+
     def in_small_space(self) -> tuple[Network, FirstRun]:
         """The network on features in the small space, if it does not notice."""
         full, matrices = self.network.features, self.first.matrices
@@ -161,7 +174,7 @@ class Trial:
             stack: holds open what must stay open.
         """
         with ExitStack() as attempt:
-            attempt.enter_context(summed_messages(network.question.model, network.links))
+            attempt.enter_context(summed_messages(network.question.model, network.weights))
             attempt.enter_context(mapped_first(network.question.model))
             running = self.same_by(network)
             if running is not None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
+from varigraph.errors import MissingRuleError, ModelError, VarigraphError
 from varigraph.moments.affine import Affine
 from varigraph.prediction.first_order.coins import (
     CarriedNoise,
@@ -31,11 +33,12 @@ if TYPE_CHECKING:
     from varigraph.prediction.masks import Site
     from varigraph.prediction.question import Question
     from varigraph.prediction.sampled.network import Inputs, Network
+    from varigraph.prediction.sampled.removed import RemovedLinks
     from varigraph.prediction.sampled.shortcuts import Trial
 
 
 class Links(Source):
-    """``data.edge_prob``: a coin for every link, which takes its message away."""
+    """``data.edge_prob``: a coin for every link, which takes it or its message away."""
 
     name = "links"
     places_noise = False  # coins tie together all places where a link occurs
@@ -43,7 +46,9 @@ class Links(Source):
 
     def held(self, question: Question) -> Question:  # noqa: D102
         links = question.links
-        return replace(question, links=None if links is None else links.held_at_mean())
+        if links is None or links.reading == "removed":  # none is half removed: all are there
+            return replace(question, links=None)
+        return replace(question, links=links.held_at_mean())
 
     def uncertain(self, question: Question) -> bool:  # noqa: D102
         return question.links is not None and question.links.uncertain
@@ -51,9 +56,18 @@ class Links(Source):
     def share(self, network: FirstOrder) -> CoinShare:  # noqa: D102
         return CoinShare(self.name, network)
 
+    def acting(self, question: Question, *, plain: bool) -> AbstractContextManager[None]:  # noqa: D102
+        if not plain and question.links is not None and question.links.reading == "removed":
+            raise MissingRuleError(
+                "links that are removed have no closed form",
+                'method="sampled", or links="bernoulli"',
+            )
+        return nullcontext()
+
     def check(self, trial: Trial) -> None:  # noqa: D102
-        links = trial.network.links
-        if links is not None and not links.met:
+        if trial.network.removed is not None:
+            _check_graph_is_used(trial, trial.network.removed)
+        elif trial.network.weights is not None and not trial.network.weights.met:
             raise ModelError(
                 "the graph has link probabilities, but no message-passing layer used them",
                 "pass messages with layers of torch_geometric, or leave data.edge_prob out",
@@ -70,6 +84,9 @@ class Links(Source):
     def reaches(self, *, coins: bool) -> bool:  # noqa: D102
         return coins
 
+    def bytes_of_draw(self, network: Network) -> int:  # noqa: D102
+        return 0 if network.removed is None else network.removed.bytes
+
     def leaf(self, question: Question) -> Leaf | None:  # noqa: D102
         if question.links is None:
             return None
@@ -78,6 +95,24 @@ class Links(Source):
         variance = coins.prob.double() * (1 - coins.prob.double())
         # Both directions take the same entry, so that its slope is that of the coin.
         return Leaf(weight, variance, {"coins": weight[coins.of_edge]})
+
+
+def _check_graph_is_used(trial: Trial, removed: RemovedLinks) -> None:
+    """Raises if the answer is the very same, whatever graph the model is called with."""
+    whole = trial.on_links(None)
+    try:
+        bare = trial.on_links(removed.none_in_doubt)
+    except VarigraphError:
+        raise
+    except Exception:  # a graph that is hardly ever drawn: some links are enough
+        bare = trial.on_links(removed.draw(0, seed=trial.network.question.seed))
+    if torch.equal(whole, bare):
+        raise ModelError(
+            "links are uncertain, but the answer is the same without them: it does not depend on "
+            "the graph that the model is called with",
+            "let forward= and the model use the links that they are given, not those of a graph "
+            "or a cache that was kept; or leave data.edge_prob out",
+        )
 
 
 class CoinShare(Share):

@@ -1,0 +1,172 @@
+"""Runs on the graph without some of its links: the network itself, on what is left."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.utils import (
+    is_torch_sparse_tensor,
+    select,
+    to_edge_index,
+    to_torch_coo_tensor,
+    to_torch_csc_tensor,
+    to_torch_csr_tensor,
+)
+
+from varigraph.errors import ModelError
+from varigraph.moments import LinkProbabilities
+from varigraph.options import place_of
+from varigraph.prediction.sampled.draws import coins
+from varigraph.sparse import without_notices
+
+#: What is about graphs or nodes, or is asked about, however many entries it happens to have.
+NO_LINKS = ("batch", "ptr", "edge_label")
+MATRICES: dict[torch.layout, Callable[..., Tensor]] = {
+    torch.sparse_coo: to_torch_coo_tensor,
+    torch.sparse_csr: to_torch_csr_tensor,
+    torch.sparse_csc: to_torch_csc_tensor,
+}
+
+
+class RemovedLinks:
+    """The graph of the running pass: that of the question without the links that are absent.
+
+    Nothing of the network is changed: degrees, neighbour counts, attention and maxima are those of
+    the graph that it is given.
+
+    Args:
+        links: the links and their chances.
+        graph: that they belong to.
+
+    Attributes:
+        met: whether a run has looked at links by now: its graph is there from the start.
+        absent: number of links that the running pass lacks.
+    """
+
+    met = True
+
+    def __init__(self, links: LinkProbabilities, graph: Data) -> None:
+        self._links, self._graph = links, graph
+        self._shape: torch.Size | None = None
+        self.absent = 0
+        self.given: tuple[Data, ...] = ()
+
+    @property
+    def bytes(self) -> int:
+        """Memory of a graph without some of its links."""
+        whole = self._graph
+        return sum(v.nbytes for k, v in whole if isinstance(v, Tensor) and per_link(whole, k, v))
+
+    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
+        """Whether each listed link is there, 1 or 0.
+
+        Args:
+            sample: number of the draw.
+            seed: key of the generator.
+        """
+        of_link = self._links.coins
+        return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
+
+    @property
+    def none_in_doubt(self) -> Tensor:  # [edges]
+        """The draw in which every link that may be absent is absent."""
+        prob = self._links.listed[1]
+        return (prob == 1).to(prob)
+
+    def show(self, present: Tensor | None) -> None:  # [edges]
+        """Begin a pass on these links; None for all of them."""
+        self.absent = 0 if present is None else int((present == 0).sum())
+        if present is None or self.absent == 0:
+            self.given = ()
+        else:
+            self.given = (without_links(self._graph, present != 0, self._links),)
+
+    @contextmanager
+    def blamed(self, model: nn.Module) -> Iterator[None]:
+        """What a network complains about here is said to be about a graph without links."""
+        try:
+            yield
+        except ModelError:
+            raise
+        except Exception as error:
+            if self.absent == 0:
+                raise
+            raise ModelError(
+                f"{type(model).__name__} fails on the graph without {self.absent} of its links: "
+                f"{place_of(error)}",
+                'let it take any links, none included; or links="bernoulli", which silences '
+                "messages and removes no link",
+            ) from error
+
+    def check_form(self, answer: Tensor) -> None:  # [nodes, classes]
+        """Raises if the answer has another form than on other graphs."""
+        shape = self._shape = self._shape or answer.shape
+        if answer.shape != shape:
+            raise ModelError(
+                f"the answer has shape {tuple(answer.shape)} on the graph without {self.absent} of "
+                f"its links, and {tuple(shape)} with all: it is about the links that there are",
+                "answer for pairs of nodes that stay: keep them in data.edge_label_index",
+            )
+
+
+def without_links(graph: Data, present: Tensor, links: LinkProbabilities) -> Data:  # [edges] bool
+    """The graph with fewer links: whatever has an entry for each of them has fewer as well.
+
+    Args:
+        graph: which stays as it is.
+        present: whether each column of ``edge_index`` stays.
+        links: of this graph, for adjacency matrices, whose entries are found by their ends.
+
+    Raises:
+        ModelError: a matrix has links that ``edge_index`` lacks.
+    """
+    fewer = copy.copy(graph)
+    boundaries = dict(getattr(graph, "_slice_dict", None) or {})  # of the graphs in a batch
+    before = torch.cat([present.new_zeros(1, dtype=torch.long), present.cumsum(0)])
+    for name, value in graph:
+        if name in ("adj", "adj_t") and isinstance(value, Tensor) and is_torch_sparse_tensor(value):
+            fewer[name] = _without_entries(value, present, links, transposed=name == "adj_t")
+        elif per_link(graph, name, value):
+            fewer[name] = _picked(value, present, graph.__cat_dim__(name, value))
+            if name in boundaries:
+                boundaries[name] = before.cpu()[torch.as_tensor(boundaries[name])]
+    if boundaries:
+        fewer._slice_dict = boundaries
+    return fewer
+
+
+def per_link(graph: Data, name: str, value: Any) -> bool:
+    """Whether something has one entry for every link, as torch_geometric tells by its size."""
+    if name.startswith(NO_LINKS):
+        return False
+    if isinstance(value, (Tensor, np.ndarray)):
+        axis = graph.__cat_dim__(name, value)
+        count = value.shape[axis] if isinstance(axis, int) and value.ndim > 0 else -1
+    else:
+        count = len(value) if isinstance(value, (list, tuple)) else -1
+    others = (graph.num_nodes, getattr(graph, "num_graphs", None))
+    return count == graph.num_edges and ("edge" in name or count not in others)
+
+
+def _picked(value: Any, present: Tensor, axis: int) -> Any:
+    if isinstance(value, np.ndarray):
+        return np.compress(present.cpu().numpy(), value, axis)
+    return select(value, present, axis if isinstance(value, Tensor) else 0)
+
+
+def _without_entries(
+    matrix: Tensor, present: Tensor, links: LinkProbabilities, *, transposed: bool
+) -> Tensor:  # [nodes, nodes] -> [nodes, nodes]
+    (row, column), values = to_edge_index(matrix)
+    ends = torch.stack([column, row] if transposed else [row, column])
+    stays = links.drawn(present.to(links.listed[1])).of(ends) != 0
+    with without_notices():
+        kept = torch.stack([row, column])[:, stays]
+        return MATRICES[matrix.layout](kept, values[stays], size=tuple(matrix.shape))
