@@ -209,6 +209,23 @@ def test_regression_has_a_mean_and_an_error_bar(networks, graph_file, tmp_path):
     assert {float(row["weights"]) for row in rows} == {0.0}
 
 
+def test_yes_or_no_has_a_class_and_how_sure_it_is(networks, graph_file, tmp_path):
+    torch.save(network(networks, "value").state_dict(), tmp_path / "value.pt")
+    done = predict(
+        *(f"{networks}:value", graph_file, "--weights", tmp_path / "value.pt"),
+        *("--task", "binary", "--sources", "features", "--out", tmp_path / "v.csv"),
+    )
+    assert done.exit_code == 0, done.output
+    graph = small_graph(x_var=0.02, edge_prob=torch.full((30,), 0.8))
+    wanted = vg.predict(
+        network(networks, "value"), graph, task="binary", sources=("features",)
+    ).mean[:, 0]
+    rows = rows_of(tmp_path / "v.csv")
+    sure = torch.maximum(wanted, 1 - wanted)
+    assert [int(row["predicted"]) for row in rows] == (wanted > 0.5).long().tolist()
+    assert [float(row["confidence"]) for row in rows] == pytest.approx(sure.tolist())
+
+
 def test_a_network_with_its_own_way_of_calling_is_sampled(networks, graph_file, tmp_path):
     done = predict(
         *(f"{networks}:attention", graph_file, "--forward", f"{networks}:attend"),

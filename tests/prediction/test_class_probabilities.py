@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from varigraph.prediction.logits import Bent, CorrelatedLogits, class_probabilities
+from varigraph.prediction.logits import Bent, CorrelatedLogits
+from varigraph.prediction.probabilities import class_probabilities
 
 PARTS = ("features", "links", "weights", "interactions")
 

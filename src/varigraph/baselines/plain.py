@@ -14,9 +14,9 @@ from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.predict import ask
-from varigraph.prediction.question import check_output
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sources.weights import WEIGHTS
+from varigraph.prediction.tasks import check_output
 from varigraph.training import train
 
 #: Ensembles of neighbouring seeds share no member as long as they are smaller than this.
@@ -48,7 +48,7 @@ def plain_logits(model: nn.Module, graph: Data) -> Tensor:  # -> [nodes, classes
     certain = ask(model, graph, samples=0).only()
     with opened_network(certain) as network:
         logits = network.once({})
-    check_output(Gaussian.certain(logits), "classification")
+    check_output(Gaussian.certain(logits), "classification", logits=True)
     return logits
 
 

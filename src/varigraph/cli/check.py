@@ -25,7 +25,7 @@ from varigraph.cli.options import (
     Weights,
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
-from varigraph.prediction.prediction import Task as Tasks
+from varigraph.prediction.tasks import Task as Tasks
 from varigraph.studies.own_model.rule_check import RuleCheck, RuleRow, rule_check
 from varigraph.studies.own_model.subject import subject
 

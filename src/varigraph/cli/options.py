@@ -11,7 +11,7 @@ import typer
 from varigraph.data import DATASETS
 from varigraph.moments.links import Reading
 from varigraph.prediction.predict import METHODS
-from varigraph.prediction.prediction import Task as Tasks
+from varigraph.prediction.tasks import Task as Tasks
 
 NETWORK, METHOD, NOISE, OUTPUT = "Network", "Method", "Noise and links", "Output"
 
@@ -91,7 +91,7 @@ ForwardName = Annotated[
 Task = Annotated[
     str,
     typer.Option(
-        help="The answer means classification (logits) or regression.",
+        help="classification (logits), binary (one logit), multilabel or regression.",
         autocompletion=tasks,
         rich_help_panel=METHOD,
     ),

@@ -232,7 +232,9 @@ def headline(found: Answer) -> list[str]:
     """
     (method, why), shares = found.method, found.shares
     record = found.record()
-    what = "classes" if found.prediction.task == "classification" else "outputs"
+    what = {"classification": "classes", "multilabel": "labels"}.get(
+        found.prediction.task, "outputs"
+    )
     size = f"{record['nodes']:,} nodes, {record['outputs']} {what}"
     done = f"{found.subject.title}: {size}; {method}{f' ({why})' if why else ''}, "
     parts = (

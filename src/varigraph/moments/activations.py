@@ -19,6 +19,7 @@ from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
+from varigraph.moments.softmax import remember_logit
 from varigraph.moments.tape import Bend, Scale
 
 POINTS = 48
@@ -250,9 +251,13 @@ def tanh(x: Gaussian) -> Gaussian:
 
 
 @implements("sigmoid", exactness=INTEGRATED, modules=[nn.Sigmoid], note=BY_INTEGRATION)
-@elementwise
 def sigmoid(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`1 / (1 + e^{-x})`."""
+    return remember_logit(_sigmoid(x), before=x)
+
+
+@elementwise
+def _sigmoid(x: Gaussian) -> Gaussian:
     return integrated(torch.sigmoid, x)
 
 

@@ -16,7 +16,12 @@ from varigraph.moments.layers import certain, rescaled
 from varigraph.moments.maximum import group_max
 from varigraph.moments.propagation import added, recorded
 from varigraph.moments.registry import implements, spellings
-from varigraph.moments.softmax import Logits
+from varigraph.moments.softmax import (
+    Logits,
+    before_sigmoid,
+    passes_chances,
+    remember_logit,
+)
 from varigraph.moments.tape import Columns, Scale, Sum
 from varigraph.sparse import Sparse
 
@@ -262,6 +267,9 @@ def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:
         mean, var = function(x.mean, *args, **kwargs), function(x.var, *args, **kwargs)
         if isinstance(mean, Tensor):
             out = Gaussian(mean, var)
+            before = before_sigmoid(x) if passes_chances(function) else None
+            if before is not None:
+                remember_logit(out, before=move(before, *args, **kwargs))
             if function is Tensor.__getitem__ and len(args) == 1:
                 _record_rows(out, x, args[0])
             return out

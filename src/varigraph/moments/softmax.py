@@ -211,6 +211,31 @@ def _last(x: Gaussian, dim: int | None) -> Logits:
     return Logits(x)
 
 
+def remember_logit(chance: Gaussian, before: Gaussian) -> Gaussian:
+    """The result of a sigmoid, which knows what stood before it: it may be the last step.
+
+    Unlike a softmax a sigmoid also stands inside of networks, where its result is used.
+    """
+    vars(chance)["before_sigmoid"] = before
+    return chance
+
+
+def before_sigmoid(value: Gaussian) -> Gaussian | None:
+    """What stood before the sigmoid that a value is the result of, if it is."""
+    before: Gaussian | None = vars(value).get("before_sigmoid")
+    return before
+
+
+#: Functions that move numbers about, however, and change none.
+ANY_MOVE = frozenset(["__getitem__", "index_select", "squeeze", "unsqueeze", "flatten", "view",
+                      "reshape", "ravel", "contiguous"])  # fmt: skip
+
+
+def passes_chances(function: Callable[..., Any]) -> bool:
+    """Whether a function may be applied to the result of a last sigmoid."""
+    return function.__name__ in ANY_MOVE
+
+
 def passes_logits(function: Callable[..., Any]) -> bool:
     """Whether a function may be applied to the result of a softmax: picking rows, no arithmetic."""
     return function in (Tensor.__getitem__, torch.index_select, Tensor.index_select)

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
+from varigraph.moments.activations import integrated
 from varigraph.moments.softmax import class_probabilities, normal_points
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.passes import over_masks, prepared_passes
 from varigraph.prediction.prediction import Prediction, answer, with_approximate
-from varigraph.prediction.question import Question, check_nodes, check_output
+from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, considered
+from varigraph.prediction.tasks import SIGMOIDS, check_output
 
 
 def diagonal(question: Question) -> Prediction:
@@ -96,7 +98,7 @@ def _mixtures(question: Question) -> tuple[Mixture, Mixture, Gaussian, tuple[str
     logits = answers = None
     with torch.no_grad(), prepared_passes(question) as passes:
         out = passes.without_masks()
-        check_output(out, question.task)
+        check_output(out, question.task, logits=passes.logits)
         rows = check_nodes(question.nodes, len(out))
         count = question.samples if passes.sites else 1
 
@@ -126,6 +128,8 @@ def _answer(
     """The answer under some of so many masks."""
     if question.task == "regression":
         return outputs
+    if question.task in SIGMOIDS:
+        return integrated(torch.sigmoid, outputs)
     points = normal_points(max(count, 1), outputs.mean.shape[-1])
     return class_probabilities(outputs, points[masks])
 

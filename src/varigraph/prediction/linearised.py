@@ -8,10 +8,11 @@ from typing import Any
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.propagation import recorded
 from varigraph.moments.tape import Noise, Tape
-from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
-from varigraph.prediction.question import Question, check_output
+from varigraph.prediction.network_call import Answer, answer_of, no_randomness_but_dropout, opened
+from varigraph.prediction.question import Question
 from varigraph.prediction.sources.source import considered, entering
 from varigraph.prediction.sources.weights import closed_form_dropout
+from varigraph.prediction.tasks import check_output
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,8 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
     tape = Tape()
     propagation = _propagation(question, tape.noises, tape)
     out = _run(question, question.linear_features if exact else question.x, propagation)
-    check_output(out, question.task)
-    return Linearised(out, tape, tuple(propagation.approximate))
+    check_output(out.value, question.task, logits=out.logits)
+    return Linearised(out.value, tape, tuple(propagation.approximate))
 
 
 def added_noise(question: Question) -> list[Noise]:
@@ -79,7 +80,7 @@ def _propagation(question: Question, noises: list[Noise], tape: Tape | None) -> 
     )
 
 
-def _run(question: Question, x: Gaussian, propagation: Propagation) -> Gaussian:
+def _run(question: Question, x: Gaussian, propagation: Propagation) -> Answer:
     unseen = no_randomness_but_dropout(x.mean.device)
     with opened(question, by_rules=True), unseen, propagating(propagation):
         out: Any = question.run(StandIn(entering(recorded(x), question)))

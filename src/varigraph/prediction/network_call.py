@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch_geometric.nn as gnn
@@ -21,11 +21,10 @@ from varigraph.moments import Gaussian, StandIn
 from varigraph.moments.gaussian import TensorLike
 from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
-from varigraph.moments.softmax import Logits
+from varigraph.moments.softmax import Logits, before_sigmoid
 from varigraph.options import complaint, place_of
-from varigraph.prediction.prediction import Task
-from varigraph.prediction.question import check_last_softmax
 from varigraph.prediction.sources.source import considered
+from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question
@@ -133,13 +132,28 @@ def opened(question: Question, *, by_rules: bool) -> Iterator[None]:
         yield
 
 
-def answer_of(out: Any, task: Task) -> Gaussian:
-    """The value behind what a model returned; what stood before a last softmax, if it has one."""
+class Answer(NamedTuple):
+    """What a model returned.
+
+    Args:
+        value: that; what stood before a last softmax or sigmoid, if there was one.
+        logits: whether there was.
+    """
+
+    value: Gaussian
+    logits: bool
+
+
+def answer_of(out: Any, task: Task) -> Answer:
+    """The value behind what a model returned, before its last softmax or sigmoid."""
     if isinstance(out, StandIn):
-        if not isinstance(out.value, Logits):
-            return out.value
-        check_last_softmax(task)
-        return out.value.before
+        value = out.value
+        if isinstance(value, Logits):
+            return Answer(value.before, looks_through_softmax(task))
+        before = before_sigmoid(value)
+        if before is not None and looks_through_sigmoid(task):
+            return Answer(before, logits=True)
+        return Answer(value, logits=False)
     raise ModelError(
         f"the forward returned {_what(out)}, not one value per node that depends on x",
         "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",

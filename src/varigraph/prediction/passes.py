@@ -37,6 +37,7 @@ class Passes:
     question: Question
     sites: list[Site] = field(default_factory=list)
     approximate: tuple[str, ...] = ()
+    logits: bool = False
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
 
@@ -137,10 +138,10 @@ class Passes:
             masked=question.masked,
         )
         with propagating(propagation):
-            out = answer_of(question.run(StandIn(self._features)), question.task)
+            out, logits = answer_of(question.run(StandIn(self._features)), question.task)
             out = self.room.known(out) if isinstance(out, ByRows) else out
         if isinstance(dropout, Sites):  # later passes leave out what comes before dropout
-            self.approximate = tuple(propagation.approximate)
+            self.approximate, self.logits = tuple(propagation.approximate), logits
         return out
 
 

@@ -20,7 +20,7 @@ from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
 from varigraph.prediction.network_call import Forward, caller, check_call, guarded
-from varigraph.prediction.prediction import Prediction, Task
+from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import (
     Nodes,
     Progress,
@@ -37,6 +37,7 @@ from varigraph.prediction.sources.features import Features
 from varigraph.prediction.sources.links import Links
 from varigraph.prediction.sources.source import SOURCES, register
 from varigraph.prediction.sources.weights import Weights as WeightsSource
+from varigraph.prediction.tasks import Task
 
 Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
 # All that can be uncertain, in the order in which it acts in a network.
@@ -91,7 +92,8 @@ def predict(
         weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
             ``"covariance"`` do) or by T masks (``"sampled"``, the paper's way, what the others do).
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
-        task: ``"classification"`` (softmax over the model's logits) or ``"regression"``.
+        task: ``"classification"`` (softmax over the model's logits), ``"binary"`` (one logit per
+            node, its sigmoid), ``"multilabel"`` (a sigmoid for each) or ``"regression"``.
         nodes: nodes to answer for, as indices, as a mask or by their names in ``data.node_names``;
             all by default.
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.logits import CorrelatedLogits, active_parts, class_probabilities, divided
+from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
+from varigraph.prediction.probabilities import class_probabilities, label_probabilities
 from varigraph.prediction.sources.source import about_network, all_parts
+from varigraph.prediction.tasks import SIGMOIDS, Task
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question
-
-Task = Literal["classification", "regression"]
 
 
 def with_approximate(method: str, rules: Sequence[str]) -> str:
@@ -44,12 +44,13 @@ class Prediction:
     alone is interaction. All variances are on the scale of ``mean``, never on two scales at once.
 
     Args:
-        mean: expected class probability, ``[nodes, classes]``; in regression the expected value.
+        mean: expected probability of each class or label, ``[nodes, classes]``; of yes,
+            ``[nodes, 1]``, in a binary task; in regression the expected value.
         by_source: variance due to ``features``, ``links``, ``weights`` and ``interactions``.
-        logits: mean and total variance before the softmax.
+        logits: mean and total variance before the softmax or the sigmoids.
         method: how it was computed, and why so where that was left open.
         samples: number of dropout masks or draws; 0 where nothing was sampled.
-        task: ``"classification"`` or ``"regression"``.
+        task: ``"classification"``, ``"binary"``, ``"multilabel"`` or ``"regression"``.
         std_error: standard errors, where the answer was sampled.
         approximate: names of rules that were used and are only approximate; ``method`` has them.
     """
@@ -96,7 +97,7 @@ class Prediction:
 def answer(
     logits: CorrelatedLogits, question: Question, *, method: str, approximate: Sequence[str] = ()
 ) -> Prediction:
-    """The prediction that logits give: their softmax, or in regression the values themselves."""
+    """The prediction that logits give: a softmax, sigmoids, or in regression the values."""
     size, active = logits.mean.shape[0], active_parts(logits)
     return answer_by_blocks(
         [logits], size, question, active=active, method=method, approximate=approximate
@@ -149,6 +150,8 @@ def _numbers(
     marginal = logits.marginal
     if question.task == "regression":
         mean, parts = logits.mean, divided(logits)
+    elif question.task in SIGMOIDS:
+        mean, parts = label_probabilities(logits, active)
     else:
         mean, parts = class_probabilities(logits, active)
     return {"mean": mean, **parts, "logits": marginal.mean, "var": marginal.var}

@@ -20,8 +20,9 @@ from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.memory import room_beside
-from varigraph.prediction.prediction import Prediction, Task
+from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import SOURCES, only
+from varigraph.prediction.tasks import Task
 
 Weights = Literal["closed-form", "sampled"]
 #: Called with the number of steps done and the number of steps.
@@ -235,45 +236,6 @@ def check_model(model: nn.Module, graph: Data) -> None:
                 f"parameter {name} is {parameter.dtype}, graph.x is {graph.x.dtype}",
                 remedy if parameter.dtype in COMPUTED_IN else f"model.to({graph.x.dtype})",
             )
-
-
-def check_last_softmax(task: Task) -> None:
-    """Raises if a network that ends in a softmax is asked for anything but classes."""
-    if task == "regression":
-        raise ModelError("the model ends in a softmax", 'that is task="classification"')
-
-
-def check_output(out: Gaussian, task: Task) -> None:
-    """Raises if a model's answer is not one of the task's kind.
-
-    Args:
-        out: what the model returned.
-        task: what is asked for.
-    """
-    mean = out.mean
-    if not mean.is_floating_point() or mean.layout != torch.strided or mean.is_meta:
-        raise ModelError(
-            f"the answer is {mean.dtype}, {mean.layout} on {mean.device}, not real numbers",
-            "return dense floats, such as logits",
-        )
-    if mean.dim() != 2 or mean.numel() == 0:
-        raise ModelError(
-            f"the answer has shape {tuple(mean.shape)}, not one row per node",
-            "return [nodes, outputs]; more dimensions by out.flatten(1)",
-        )
-    finite = mean.isfinite() & out.var.isfinite()
-    if not bool(finite.all()):
-        row = int((~finite).any(1).nonzero()[0])
-        raise ModelError(
-            f"the answer for node {row} is not a finite number",
-            "check the weights for NaN or infinity, and that the model keeps what in-place "
-            "functions such as scatter_add_() return",
-        )
-    if task == "classification" and mean.shape[1] < 2:
-        raise ModelError(
-            f"the answer has shape {tuple(mean.shape)}, not one value per class for each node",
-            'for other answers than logits: task="regression"',
-        )
 
 
 def check_answer(answer: Prediction) -> None:

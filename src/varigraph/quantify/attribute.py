@@ -16,10 +16,10 @@ from varigraph.moments.links import Coins, Reading
 from varigraph.options import one_of, whole
 from varigraph.prediction.network_call import Forward, guarded
 from varigraph.prediction.predict import ask
-from varigraph.prediction.prediction import Task
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import SOURCES
+from varigraph.prediction.tasks import Task, probabilities
 from varigraph.quantify.slopes import (
     Causes,
     differentiable,
@@ -116,7 +116,7 @@ class Attribution:
 
     Args:
         node: whose answer it is.
-        output: which of its outputs: the class, or the column in regression.
+        output: which of its outputs: the class, the label, or the column in regression.
         of: the scale: ``"probability"``, ``"logit"`` or, in regression, ``"value"``.
         value: the answer itself, all features and coins at their means.
         variance: its variance due to the data.
@@ -218,6 +218,8 @@ def _percent(share: float) -> str:
 #: What the number asked about can be, the default first.
 SCALES: dict[Task, tuple[Scale, ...]] = {
     "classification": ("probability", "logit"),
+    "binary": ("probability", "logit"),
+    "multilabel": ("probability", "logit"),
     "regression": ("value",),
 }
 
@@ -259,10 +261,10 @@ def attribute(
         data: the graph, with ``x_var``, ``edge_prob`` or both, as for :func:`varigraph.predict`.
             Where it has ``node_names``, ``feature_names`` or ``class_names``, they are printed.
         node: whose answer to explain, by its number or by its name in ``data.node_names``.
-        output: the class, the predicted one by default; in regression the column of the answer.
+        output: the class or label, the likeliest by default; in regression the column.
         of: ``"probability"`` (default) or ``"logit"`` of the class; in regression ``"value"``.
         links: ``"bernoulli"``, a coin per link, or ``"weight"``, a certain factor: no cause.
-        task: ``"classification"`` or ``"regression"``.
+        task: what the model's output means, as in :func:`varigraph.predict`.
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
             is not what it wants.
         top: how many features, nodes and links to list; the others are added up.
@@ -292,7 +294,7 @@ def attribute(
         # In float64, or the probabilities of sure answers lose their slopes.
         row = rows[place].cpu().double()
         column = _column(output, row, scale)
-        number = (row.softmax(-1) if scale == "probability" else row)[column]
+        number = (probabilities(row, task) if scale == "probability" else row)[column]
         slope = slopes(number, {name: leaf.value for name, leaf in leaves.items()})
     coins = None if question.links is None else question.links.coins
     return _attribution(
@@ -305,7 +307,7 @@ def attribute(
         output=column,
         of=scale,
         value=float(number.detach()),
-        names=_names(data, len(row) if task == "classification" else None),
+        names=_names(data, len(row), task),
     )
 
 
@@ -376,14 +378,13 @@ def _scale(task: Task, of: Scale | None) -> Scale:
     return known[0] if of is None else one_of("of", of, known)
 
 
-def _names(data: Data, classes: int | None) -> Names:
+def _names(data: Data, outputs: int, task: Task) -> Names:
     """Names that the data carries, one for each thing that they name."""
-    nodes, features = data.x.shape
-    return Names(
-        nodes=_checked(data, "node_names", nodes),
-        features=_checked(data, "feature_names", features),
-        classes=None if classes is None else _checked(data, "class_names", classes),
-    )
+    (nodes, features), classes = data.x.shape, None
+    if task != "regression":
+        classes = ["yes"] if task == "binary" else _checked(data, "class_names", outputs)
+    of_nodes = _checked(data, "node_names", nodes)
+    return Names(of_nodes, _checked(data, "feature_names", features), classes)
 
 
 def _checked(data: Data, field: str, count: int) -> Sequence[Any] | None:

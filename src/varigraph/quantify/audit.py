@@ -18,9 +18,9 @@ from varigraph.moments.links import Reading
 from varigraph.options import SEEDS, one_of, seed_of, whole
 from varigraph.prediction.network_call import Forward, guarded
 from varigraph.prediction.predict import MOST_SAMPLES, Method, ask, predict
-from varigraph.prediction.prediction import Task
 from varigraph.prediction.question import Nodes, Question
 from varigraph.prediction.sampled.method import Sample, Watch, sample
+from varigraph.prediction.tasks import Task
 from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
 
 #: Relative standard error of a variance to aim for where there were too few draws.
@@ -56,7 +56,7 @@ class Audit:
     Args:
         method: what was audited.
         samples: draws of brute force, for each line.
-        task: ``"classification"`` or ``"regression"``.
+        task: what the model's output means, as in :func:`predict`.
         rows: all sources together, then each alone where there are several.
     """
 
@@ -90,11 +90,11 @@ def _title(found: Audit) -> str:
 
 
 def _table(found: Audit) -> list[str]:
-    classification = found.task == "classification"
-    of = "of the logits" if classification else "of the answer"
+    scales = found.task != "regression"
+    of = "of the logits" if scales else "of the answer"
     rows = [["variance", of, "5-95 %", "rank", "inside", "of the probabilities", "5-95 %"]]
     rows += [_cells(row) for row in found.rows]
-    columns = list(zip(*rows, strict=True))[: None if classification else 5]
+    columns = list(zip(*rows, strict=True))[: None if scales else 5]
     widths = [max(map(len, column)) for column in columns]
     return [
         "  ".join(

@@ -15,10 +15,11 @@ from varigraph.errors import GraphError, ModelError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins
 from varigraph.moments.running import no_randomness
-from varigraph.prediction.question import Question, check_output
+from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
+from varigraph.prediction.tasks import check_output
 
 
 def leaves_of(question: Question) -> dict[str, Leaf]:
@@ -72,7 +73,7 @@ def outputs(network: Network, leaves: dict[str, Leaf]) -> Tensor:  # -> [nodes, 
             "pick it: vg.attribute(..., forward=lambda model, x, data: model(x, ...)[0])",
         )
     logits = running.logits(out, question.task)
-    check_output(Gaussian.certain(out.detach()), question.task)
+    check_output(Gaussian.certain(out.detach()), question.task, logits=running.looked_through)
     return logits
 
 

@@ -19,7 +19,8 @@ from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
 from varigraph.prediction.network_call import caller, came_from, check_call, plain_answer
-from varigraph.prediction.question import check_model, check_output
+from varigraph.prediction.question import check_model
+from varigraph.prediction.tasks import check_output
 from varigraph.training.batch import Flow, NeighbourSampler
 from varigraph.training.lesson import Lesson, Noise
 from varigraph.training.networks import own_randomness
@@ -301,7 +302,7 @@ def _check_logits(answer: object, graph: Data) -> None:
             f"the network answers with {kind}, not with one row for each of {nodes} nodes",
             "return the logits, [nodes, classes]",
         )
-    check_output(Gaussian.certain(answer), "classification")
+    check_output(Gaussian.certain(answer), "classification", logits=True)
     classes, highest = answer.size(1), int(graph.y[graph.train_mask | graph.val_mask].max())
     if highest >= classes:
         raise ModelError(

@@ -11,9 +11,9 @@ from torch import Tensor
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.options import warn
-from varigraph.prediction.prediction import Prediction, StandardErrors, Task
+from varigraph.prediction.prediction import Prediction, StandardErrors
 from varigraph.prediction.processor import without_gaps
-from varigraph.prediction.question import Question, check_nodes, check_output
+from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sampled.draws import Design
 from varigraph.prediction.sampled.estimates import (
     FEWEST_BATCHES,
@@ -23,8 +23,10 @@ from varigraph.prediction.sampled.estimates import (
 )
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
+from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Explored, explored
 from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.tasks import Task, check_output, probabilities
 
 Watch = Callable[[Tensor], None]
 #: Numbers that are summed at a time: few enough to fit a cache.
@@ -57,8 +59,8 @@ class Sample:
     """What many runs show.
 
     Args:
-        answer: moments of class probabilities, or of the output itself in regression.
-        logits: moments of the output before the softmax.
+        answer: moments of probabilities, or of the output itself in regression.
+        logits: moments of the output before the softmax or the sigmoids.
         sources: what was drawn.
         runs: how often.
     """
@@ -92,8 +94,9 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
 
 def _summed(found: Explored, watch: Watch | None) -> Sample:
     question = found.network.question
-    plain = found.network.once({})
-    _check(plain, question)
+    running = PlainRun(found.network.features.maps)
+    plain = found.network.once({}, running=running)
+    check_output(Gaussian.certain(plain), question.task, logits=running.looked_through)
     index, output = check_nodes(question.nodes, len(plain)), plain.numel()
     like = plain if index is None else plain[index]
     design = Design(found.sources, question.draws if found.sources else FEWEST_BATCHES)
@@ -108,7 +111,7 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
         for rows in logits.blocks(AT_ONCE // sum(map(len, runs))):
             block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
             logits.add(block, rows)
-            answers.add(_probabilities(block) if question.task == "classification" else block, rows)
+            answers.add(_probabilities(block, question.task), rows)
         if watch is not None:
             watch(torch.cat([run if index is None else run[:, index] for run in runs]))
         runs.clear()
@@ -133,22 +136,12 @@ def _told(outputs: Iterator[Tensor], question: Question, total: int) -> Iterator
         yield held.pop()  # nothing is held here while others work with it
 
 
-def _probabilities(logits: Tensor) -> Tensor:  # [runs, nodes, classes]
-    """The softmax. With as few classes as usual torch's own takes three times as long."""
+def _probabilities(logits: Tensor, task: Task) -> Tensor:  # [runs, nodes, classes]
+    """By task. With as few classes as usual torch's own softmax takes three times as long."""
+    if task != "classification":
+        return probabilities(logits, task)
     powers = (logits - logits.amax(-1, keepdim=True)).exp_()
     return powers.div_(powers.sum(-1, keepdim=True))
-
-
-def _check(plain: Tensor, question: Question) -> None:  # [nodes, classes]
-    check_output(Gaussian.certain(plain), question.task)
-    positive = bool((plain >= 0).all())
-    if question.task == "classification" and positive:
-        sums = plain.sum(-1)
-        if torch.allclose(sums, torch.ones_like(sums), atol=1e-4):
-            raise ModelError(
-                "the answer looks like class probabilities, but a softmax was not the last step",
-                "return the logits (or their softmax) from the model",
-            )
 
 
 #: Numbers in the sums of a block.
@@ -166,8 +159,8 @@ def answered(
     """The figures of all nodes; the sums are given up on the way, so that there is room for them.
 
     Args:
-        logits: moments of the output before the softmax.
-        answers: moments of class probabilities, or of the output itself in regression.
+        logits: moments of the output before the softmax or the sigmoids.
+        answers: moments of probabilities, or of the output itself in regression.
         sources: what was drawn.
         runs: how often.
         task: what the output means.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_batchedtensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import ABOUT
-from varigraph.moments.softmax import passes_logits
+from varigraph.moments.softmax import passes_chances, passes_logits
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
-from varigraph.prediction.prediction import Task
-from varigraph.prediction.question import check_last_softmax
+from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
 
 
 class HeldTensors:
@@ -79,14 +79,36 @@ Masking = Callable[[Site, int], Tensor | Iterator[Tensor]]
 DROPOUT = frozenset({F.dropout, torch.dropout, torch.dropout_})
 SOFTMAX = frozenset({F.softmax, torch.softmax, Tensor.softmax,
                      F.log_softmax, torch.log_softmax, Tensor.log_softmax})  # fmt: skip
+SIGMOID = frozenset({F.sigmoid, torch.sigmoid, torch.sigmoid_, Tensor.sigmoid, Tensor.sigmoid_,
+                     torch.special.expit, F.logsigmoid})  # fmt: skip
+IN_PLACE_SIGMOID = frozenset({torch.sigmoid_, Tensor.sigmoid_})
 MATMUL = frozenset({torch.matmul, torch.mm, Tensor.matmul, Tensor.mm, Tensor.__matmul__})
+
+
+class _LastStep(NamedTuple):
+    """The result of a softmax or sigmoid, and what stood before it, if that is known."""
+
+    result: Tensor
+    logits: Tensor | None
+    sigmoid: bool
+    version: int  # torch counts changes in place: a changed result is no last step
+
+    def moved_by(self, function: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+        """Whether a function moves the result's numbers, each with its logit."""
+        alike = passes_chances(function) if self.sigmoid else passes_logits(function)
+        return alike and self.returned(args[0])
+
+    def returned(self, out: Any) -> bool:
+        """Whether the result is what was returned, as it was."""
+        return out is self.result and _version(out) == self.version
 
 
 class PlainRun(TorchFunctionMode):
     """While this is open, torch functions that the network calls go through here.
 
     ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
-    ``masked`` says that dropout acts although the model is in evaluation mode.
+    ``masked`` says that dropout acts although the model is in evaluation mode, ``looked_through``
+    that a softmax or sigmoid was the last step.
 
     Args:
         maps: matrices to use in the place of others.
@@ -96,7 +118,8 @@ class PlainRun(TorchFunctionMode):
         super().__init__()
         self.sites: list[Site] = []
         self.masking, self.masked, self._maps = cast(Masking | None, None), False, maps
-        self._softmax: tuple[Tensor, Tensor | None] | None = None
+        self._last: _LastStep | None = None
+        self.looked_through = False
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -106,13 +129,20 @@ class PlainRun(TorchFunctionMode):
             return self._dropout(*args, **kwargs, in_place=func is torch.dropout_)
         if self._maps and (func is F.linear or func in MATMUL):
             args = tuple(self._maps.get(arg, arg) for arg in args)
+        before = args[0].clone() if func in IN_PLACE_SIGMOID else None
         result = func(*args, **kwargs)
         if func in SOFTMAX:
-            self._softmax = result, _logits(*args, **kwargs)
-        elif self._softmax is not None and passes_logits(func) and args[0] is self._softmax[0]:
-            logits = self._softmax[1]
-            self._softmax = result, None if logits is None else func(logits, *args[1:], **kwargs)
+            self._end(result, _logits(*args, **kwargs), sigmoid=False)
+        elif func in SIGMOID:
+            self._end(result, args[0] if before is None else before, sigmoid=True)
+        elif self._last is not None and self._last.moved_by(func, args):
+            logits = self._last.logits
+            moved = None if logits is None else func(logits, *args[1:], **kwargs)
+            self._end(result, moved, sigmoid=self._last.sigmoid)
         return result
+
+    def _end(self, result: Tensor, logits: Tensor | None, *, sigmoid: bool) -> None:
+        self._last = _LastStep(result, logits, sigmoid, _version(result))
 
     def _dropout(self, *args: Any, in_place: bool, **kwargs: Any) -> Tensor:
         x, p, on, inplace = _dropout_arguments(*args, **kwargs)
@@ -127,22 +157,32 @@ class PlainRun(TorchFunctionMode):
         return _masked(x, mask, in_place=inplace or in_place)
 
     def logits(self, out: Any, task: Task) -> Tensor:
-        """What stood before the softmax, if that was the last step; else the answer itself."""
+        """What stood before a softmax or sigmoid that was the last step; else the answer."""
         if not isinstance(out, Tensor):
             what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
             raise ModelError(
                 f"the forward returned {what}, not one value per node",
                 "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
             )
-        if self._softmax is None or out is not self._softmax[0]:
+        last = self._last
+        if last is None or not last.returned(out):
             return out
-        check_last_softmax(task)
-        if self._softmax[1] is None:
+        if not (looks_through_sigmoid if last.sigmoid else looks_through_softmax)(task):
+            return out
+        self.looked_through = True
+        if last.logits is None:
             raise ModelError(
                 "the model ends in a softmax over another axis than its last one",
                 "the classes must be the last axis: softmax(x, dim=-1)",
             )
-        return self._softmax[1]
+        return last.logits
+
+
+def _version(tensor: Tensor) -> int:
+    """How often a tensor was changed in place; of one that vmap batches, what it wraps knows."""
+    while is_batchedtensor(tensor):
+        tensor = get_unwrapped(tensor)
+    return tensor._version
 
 
 def _masked(x: Tensor, mask: Tensor | Iterator[Tensor], *, in_place: bool) -> Tensor:

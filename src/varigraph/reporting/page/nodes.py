@@ -142,9 +142,9 @@ def causes(
             model,
             graph,
             node,
-            output=output,
+            output=0 if subject.task == "binary" else output,
             links=links,
-            task="classification" if subject.classification else "regression",
+            task=subject.task,
             forward=forward,
         )
         for node, output in zip(chosen.tolist(), best[chosen].tolist(), strict=True)

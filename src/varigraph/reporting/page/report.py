@@ -96,7 +96,7 @@ def report(
     content = {
         "title": title,
         "warnings": warnings,
-        "task": prediction.task,
+        "task": "classification" if subject.classification else "regression",
         "outputs": subject.output_names,
         "parts": list(all_parts()),
         "groups": list(GROUPS.values()),

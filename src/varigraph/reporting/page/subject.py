@@ -16,6 +16,7 @@ from varigraph.metrics.inputs import tensors
 from varigraph.options import text
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import all_parts
+from varigraph.prediction.tasks import Task
 
 #: Which part of the data a node belongs to, as its mask is called and as it is shown.
 GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}
@@ -28,7 +29,8 @@ class PageSubject:
     Args:
         mean: expected answers, ``[nodes, outputs]``.
         by_source: variance due to each source, ``[parts, nodes, outputs]``.
-        classification: whether the answers are class probabilities.
+        classification: whether the answers are class probabilities; yes or no is two classes.
+        task: what was predicted.
         truth: true classes ``[nodes]`` or values ``[nodes, outputs]``; None where unknown.
         masks: nodes of each of :data:`GROUPS` that the graph has, ``[nodes]`` bool.
         scored: nodes that are compared with the truth, ``[nodes]`` bool.
@@ -40,6 +42,7 @@ class PageSubject:
     mean: Tensor
     by_source: Tensor
     classification: bool
+    task: Task
     truth: Tensor | None
     masks: Mapping[str, Tensor]
     scored: Tensor
@@ -65,21 +68,23 @@ class PageSubject:
             raise GraphError(
                 "the prediction holds numbers that are not finite", "look at model(x, edge_index)"
             )
-        classification = prediction.task == "classification"
-        truth, known = _truth(graph, mean, classification=classification)
+        if prediction.task == "binary":
+            mean, parts = torch.cat([1 - mean, mean], 1), parts.expand(-1, -1, 2)
+        classification = prediction.task in ("classification", "binary")
+        truth, known = _truth(graph, mean, prediction.task)
         masks = {name: _mask(graph, name) for name in GROUPS if graph.get(name) is not None}
         scored, scored_as = _scored(masks.get("test_mask"), known)
         return cls(
             mean=mean,
             by_source=parts,
             classification=classification,
+            task=prediction.task,
             truth=truth,
             masks=masks,
             scored=scored,
             scored_as=scored_as,
             node_names=_names(graph, "node_names", len(mean)),
-            output_names=(_names(graph, "class_names", mean.size(1)) if classification else None)
-            or [str(output) for output in range(mean.size(1))],
+            output_names=_output_names(graph, mean.size(1), prediction.task),
         )
 
     @property
@@ -124,12 +129,18 @@ def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
     return mean, torch.stack(parts)
 
 
-def _truth(graph: Data, mean: Tensor, *, classification: bool) -> tuple[Tensor | None, Tensor]:
-    """The truth, and for which nodes it is known, ``[nodes]`` bool."""
+def _truth(graph: Data, mean: Tensor, task: Task) -> tuple[Tensor | None, Tensor]:
+    """The truth, and for which nodes it is known, ``[nodes]`` bool.
+
+    Of several labels, each true or not, none is compared: what a page says is about one answer.
+    """
     nodes, outputs = mean.shape
-    if graph.get("y") is None:
+    if graph.get("y") is None or task == "multilabel":
         return None, torch.zeros(nodes, dtype=torch.bool)
     (y,) = tensors(y=graph.y)
+    classification = task != "regression"
+    if task == "binary" and bool(((y == 0) | (y == 1) | (y == -1)).all()):
+        y = y.long()  # floats, for the loss that one logit has
     if y.numel() == nodes * (1 if classification else outputs) and not y.is_complex():
         y = y.cpu().reshape((nodes,) if classification else (nodes, outputs))
         if not classification:
@@ -158,6 +169,13 @@ def _scored(test: Tensor | None, known: Tensor) -> tuple[Tensor, str]:  # [nodes
         known = test & known
         return known, f"{int(known.sum()):,} test nodes"
     return known, f"{int(known.sum()):,} nodes with a known truth"
+
+
+def _output_names(graph: Data, count: int, task: Task) -> list[str]:
+    """Names of classes or labels, where the graph has them; else no and yes, or numbers."""
+    names = None if task == "regression" else _names(graph, "class_names", count)
+    numbers = ["no", "yes"] if task == "binary" else [str(output) for output in range(count)]
+    return names or numbers
 
 
 def _names(graph: Data, field: str, count: int) -> list[str] | None:

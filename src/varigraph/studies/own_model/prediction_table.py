@@ -26,7 +26,8 @@ def table_columns(prediction: Prediction, graph: Data, nodes: Sequence[int]) -> 
 
     ``node``; ``name`` where the graph has ``node_names``; then in classification ``predicted``
     (``predicted_name`` where it has ``class_names``), ``confidence`` and its standard deviation
-    ``confidence_std``; in regression with one output ``mean`` and ``std``. Next the variance summed
+    ``confidence_std``, in a binary task with ``predicted`` 0 or 1 and ``confidence`` that of the
+    predicted one; in regression with one output ``mean`` and ``std``. Next the variance summed
     over classes or outputs: ``total`` and its parts ``features``, ``links``, ``weights`` and
     ``interactions``. Last, where there are several, all of it by class: ``mean_0``, ``total_0``,
     ``features_0``, ...; of sampled answers also the standard errors ``mean_se_0``, ``total_se_0``.
@@ -106,10 +107,12 @@ def write_table(path: Path, columns: dict[str, Column]) -> None:
 def _answers(
     prediction: Prediction, graph: Data, mean: npt.NDArray[Any], total: npt.NDArray[Any]
 ) -> dict[str, Column]:
-    if prediction.task == "regression":
+    if prediction.task in ("regression", "multilabel"):
         if mean.shape[1] > 1:
             return {}
         return {"mean": mean[:, 0], "std": _std(total[:, 0])}
+    if prediction.task == "binary":  # no and yes, which move together
+        mean, total = np.hstack([1 - mean, mean]), np.hstack([total, total])
     predicted, rows = mean.argmax(axis=1), np.arange(len(mean))
     found: dict[str, Column] = {"predicted": predicted}
     names = graph.get("class_names")

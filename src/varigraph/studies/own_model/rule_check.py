@@ -24,7 +24,7 @@ from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.network_call import Forward, caller
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.predict import FEW_DRAWS, ask
-from varigraph.prediction.prediction import Task
+from varigraph.prediction.tasks import Task
 
 NO_RULE = "no rule: is sampled"
 OWN_CODE = "runs as it is"
