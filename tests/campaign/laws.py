@@ -29,11 +29,13 @@ from campaign.agreement import (
 )
 from campaign.cases import CLOSED_FORMS, Case
 from campaign.networks import (
+    APPROXIMATE,
     comes_back,
     dropout_of,
     freezes_statistics,
     is_approximate,
     is_linear,
+    parts,
     sees_whole_graph,
 )
 from varigraph import Prediction
@@ -187,12 +189,20 @@ def rests_without_noise(case: Case, _: Prediction) -> bool:
 def _moved_by_rounding(case: Case, own: Tensor) -> float:
     """How far the network's own answer moves with its features by rounding errors.
 
-    A norm of numbers that are all the same divides what is left of rounding by next to nothing.
+    A norm of numbers that are all the same divides what is left of rounding by next to nothing,
+    behind units that let no feature through as well: what norms are given is moved too.
     """
-    x = case.data.x
+    model = copy.deepcopy(case.model)
+    for norm in parts(model, *APPROXIMATE):
+        norm.register_forward_pre_hook(lambda _, inputs: (_rounded_off(inputs[0]), *inputs[1:]))
+    moved = case.but(model=model).with_data(x=_rounded_off(case.data.x))
+    return 100 * float((_own_answer(moved) - own).abs().max())
+
+
+def _rounded_off(x: Tensor) -> Tensor:
+    """Numbers as sums of some size would give them, each with an error of its own."""
     tiny = 10 * torch.finfo(x.dtype).eps * (1 + x.abs().max())
-    step = tiny * torch.sin(torch.arange(x.numel(), device=x.device) + 1.0).view_as(x).to(x)
-    return 100 * float((_own_answer(case.with_data(x=x + step)) - own).abs().max())
+    return x + tiny * torch.sin(torch.arange(x.numel(), device=x.device) + 1.0).view_as(x).to(x)
 
 
 def rests_near_no_noise(case: Case, _: Prediction) -> bool:

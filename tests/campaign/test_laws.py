@@ -157,6 +157,14 @@ def test_coins_of_messages_that_biases_send_leave_rounding_as_well():
     assert laws._cancelled(silent.with_data(edge_prob=None)) == 0
 
 
+def test_a_norm_makes_much_of_rounding_where_no_feature_gets_through():
+    case = asked(norm=True)
+    for part in (case.model.convs[0].lin_l, case.model.convs[0].lin_r):
+        part.weight.data.zero_()  # every node is the same from here on
+    own = laws._own_answer(case)
+    assert 1e-12 < laws._moved_by_rounding(case, own) < 1e-6
+
+
 def test_every_law_is_tested_by_a_lie():
     assert {law for law, _ in LIES} == {*laws.ALWAYS, *laws.SOMETIMES}
 
