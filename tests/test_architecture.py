@@ -101,6 +101,7 @@ OTHER_MEANINGS = {
     "data/graphs.py": {"links"},
     "links/crossfit.py": {"links", "features"},
     "links/subgraphs.py": {"links"},
+    "prediction/calling.py": {"features"},
     "prediction/predict.py": {"links", "weights"},
     "quantify/audit.py": {"links"},
     "reporting/page/nodes.py": {"features"},

@@ -1,6 +1,5 @@
 """Networks that cannot be followed, and surroundings that must not matter."""
 
-import copy
 import math
 
 import pytest
@@ -53,7 +52,7 @@ def test_feature_counts_that_do_not_fit_are_both_named(method):
         (lambda out: out[:, None], "shape"),
         (lambda out: out[:0], "shape"),
         (lambda out: None, "NoneType"),
-        (lambda out: {"out": out}, "dict"),
+        (lambda out: {"out": out, "again": out}, "dict"),
         (lambda out: out * math.nan, "finite"),
         (lambda out: 1 / 0, "ZeroDivisionError"),
         (lambda out: out.nothing, "nothing"),
@@ -100,13 +99,20 @@ class TakesNames(TakesData):
 
 @pytest.mark.parametrize("model", [TakesData, TakesWeights, TakesNames])
 @pytest.mark.parametrize("method", METHODS)
-def test_the_remedy_for_another_call_works(method, model):
+def test_another_call_is_found_by_the_names_of_its_parameters(method, model):
     graph = ring(edge_weight=torch.ones(LINKS))
-    error = refusal(lambda: predict(model(), graph, method=method))
-    name, _, code = error.remedy.partition("=")
-    assert name == "forward"
-    found = predict(model(), graph, method=method, forward=eval(code, {"copy": copy}))
+    found = predict(model(), graph, method=method)
+    del graph.edge_weight
     assert torch.equal(found.total, predict(model().inner, graph, method=method).total)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_a_call_needs_and_the_graph_lacks_is_named(method):
+    error = refusal(lambda: predict(TakesWeights(), method=method))
+    assert "needs edge_weight" in error.problem
+    name, _, code = error.remedy.partition("say how it is called: ")[2].partition("=")
+    assert name == "forward"
+    assert predict(TakesData(), method=method, forward=eval(code.replace("model(", "model.inner(")))
 
 
 def test_a_network_without_forward():

@@ -29,12 +29,14 @@ BAD_OPTIONS = {
     "seed": [2**64, 2**63, -1, True, 1.0, "1", None, [1], math.nan],
     "samples": [-1, 1.0, "3", None, True, 2**70, math.nan, [3]],
     "memory": ["", "abc", "-1GiB", 0, None, math.nan, "9" * 400 + "GiB", [1], b"1GiB"],
-    "task": ["typo", None, 3, []],
+    "task": ["typo", 3, [], ""],
     "method": ["typo", None, 3, [], {}],
     "links": ["typo", None, 3, []],
     "weights": ["typo", 3, []],
     "sources": ["features", [], ["typo"], 3, [["features"]], [None]],
     "forward": [3, "typo", lambda model: model, lambda model, x, data: None],
+    "output": ["typo", 3, -1],
+    "links_to_score": [3, "a", [[0, 1]], [[0], [NODES]], [[0.5], [1.0]]],
     "progress": [3, "a", lambda done: done],
 }  # fmt: skip
 

@@ -1,8 +1,7 @@
-"""How the user's network is called, dropout injected if asked; what is said where it fails."""
+"""The user's network, opened and run, dropout injected if asked; what is said where it fails."""
 
 from __future__ import annotations
 
-import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -14,7 +13,6 @@ import torch
 import torch_geometric.nn as gnn
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric.data import Data
 
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, StandIn
@@ -22,7 +20,8 @@ from varigraph.moments.gaussian import TensorLike
 from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
 from varigraph.moments.softmax import Logits, before_sigmoid
-from varigraph.options import complaint, place_of
+from varigraph.options import place_of
+from varigraph.prediction.calling import Run, does_not_run
 from varigraph.prediction.sources.source import considered
 from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
 
@@ -30,77 +29,12 @@ if TYPE_CHECKING:
     from varigraph.prediction.question import Question
 
 
-Forward = Callable[[nn.Module, Any, Data], Any]
-#: Called with the features, and with the graph where that is another than the question's.
-Run = Callable[..., Any]
-
-#: What networks call the whole graph, and its links.
-GRAPHS = frozenset(["data", "graph", "batch", "g"])
-LINKS = frozenset(["adj", "adj_t", "edges", "edge_idx", "edge_list"])
-WAY = "forward=lambda model, x, data: model(x, data.edge_index)"
-
-
-def caller(model: nn.Module, data: Data, forward: Forward | None) -> Run:
-    """How the model is called with what stands in the place of its features, and of its graph.
-
-    An answer of one number per node comes as a column, ``[nodes, 1]``.
-
-    Raises:
-        ModelError: the network raised StopIteration, which is quoted.
-    """
-
-    def run(x: Any, graph: Data = data) -> Any:
-        adjacency = graph.edge_index if graph.edge_index is not None else graph.adj_t
-        try:
-            out = model(x, adjacency) if forward is None else forward(model, x, graph)
-        except StopIteration as error:  # which a loop around it would take for its own end
-            raise _does_not_run(model, data.x, error) from error
-        is_row = callable(getattr(out, "unsqueeze", None)) and out.dim() == 1
-        return out.unsqueeze(-1) if is_row else out
-
-    return run
-
-
-def check_call(model: nn.Module, data: Data, forward: Forward | None) -> None:
-    """Raises if the model or ``forward`` takes other arguments than it will be given.
-
-    Args:
-        model: the network, which is not run.
-        data: the graph.
-        forward: how to call the model, where ``model(x, edge_index)`` is not what it wants.
-    """
-    if forward is not None:
-        wrong = complaint(forward, model, data.x, data) if callable(forward) else "not a function"
-        if wrong is not None:
-            raise OptionError(f"forward cannot be called with (model, x, data): {wrong}", WAY)
-    elif wrong := complaint(model.forward, data.x, data.edge_index):
-        signature = inspect.signature(model.forward)
-        raise ModelError(
-            f"{type(model).__name__}.forward{signature} cannot be called with (x, edge_index): "
-            f"{wrong}",
-            f"forward=lambda model, x, data: model({_arguments(signature)})",
-        )
-
-
-def _arguments(signature: inspect.Signature) -> str:
-    """What a network is to be called with, as far as the names of its parameters tell."""
-    wanted = [each for each in signature.parameters.values() if each.default is each.empty]
-    if [each.name in GRAPHS for each in wanted] == [True]:
-        return 'copy.copy(data).update({"x": x})'
-    spoken = []
-    for place, each in enumerate(wanted):
-        field = "edge_index" if each.name in LINKS else each.name
-        value = "x" if place == 0 else f"data.{field}"
-        spoken.append(f"{each.name}={value}" if each.kind is each.KEYWORD_ONLY else value)
-    return ", ".join(spoken)
-
-
 def plain_answer(model: nn.Module, run: Run, x: Tensor) -> Any:  # [nodes, features]
     """What a network itself answers in evaluation mode, from one run.
 
     Args:
         model: the network, which is as before afterwards.
-        run: calls it, see :func:`caller`.
+        run: calls it, see :func:`~varigraph.prediction.calling.caller`.
         x: the features.
 
     Raises:
@@ -112,7 +46,7 @@ def plain_answer(model: nn.Module, run: Run, x: Tensor) -> Any:  # [nodes, featu
     except VarigraphError:
         raise
     except Exception as error:
-        raise _does_not_run(model, x, error) from error
+        raise does_not_run(model, x, error) from error
 
 
 @contextmanager
@@ -185,7 +119,7 @@ def guarded(model: nn.Module, run: Run, x: Tensor) -> Iterator[None]:  # [nodes,
 
     Args:
         model: the network.
-        run: calls it, see :func:`caller`.
+        run: calls it, see :func:`~varigraph.prediction.calling.caller`.
         x: the features.
     """
     with ExitStack() as stack:
@@ -213,30 +147,6 @@ def came_from(function: Callable[..., Any], error: BaseException) -> bool:
     """Whether an error was raised in a function, or in what that called."""
     code = getattr(function, "__code__", None)
     return any(frame.f_code is code for frame, _ in traceback.walk_tb(error.__traceback__))
-
-
-def _does_not_run(model: nn.Module, x: Tensor, error: Exception) -> ModelError:
-    name, (nodes, features) = type(model).__name__, x.shape
-    takes = _first_width(model)
-    if isinstance(error, RuntimeError) and takes is not None and takes != features:
-        return ModelError(
-            f"{name} takes {takes} features, graph.x has {features}: {place_of(error)}",
-            f"give x as [nodes, {takes}], or a network that was trained on {features} features",
-        )
-    return ModelError(
-        f"{name} cannot be run on {nodes} nodes with {features} features: {place_of(error)}",
-        f"correct it, or say how it is called: {WAY}",
-    )
-
-
-def _first_width(model: nn.Module) -> int | None:
-    """Number of features that the first layer takes, where that is known."""
-    for module in model.modules():
-        for field in ("in_channels", "in_features"):
-            width = getattr(module, field, None)
-            if isinstance(width, int):
-                return width
-    return None
 
 
 class InjectedRate(float):

@@ -15,11 +15,12 @@ from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, seed_of, whole
+from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
-from varigraph.prediction.network_call import Forward, caller, check_call, guarded
+from varigraph.prediction.network_call import guarded
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import (
     Nodes,
@@ -57,9 +58,11 @@ def predict(
     samples: int = 100,
     weights: Weights | None = None,
     seed: int = 0,
-    task: Task = "classification",
+    task: Task | None = None,
     nodes: Nodes | None = None,
     forward: Forward | None = None,
+    output: int | str | None = None,
+    links_to_score: Pairs | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
     progress: Progress | None = None,
@@ -93,11 +96,17 @@ def predict(
             ``"covariance"`` do) or by T masks (``"sampled"``, the paper's way, what the others do).
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
         task: ``"classification"`` (softmax over the model's logits), ``"binary"`` (one logit per
-            node, its sigmoid), ``"multilabel"`` (a sigmoid for each) or ``"regression"``.
+            node, its sigmoid), ``"multilabel"`` (a sigmoid for each) or ``"regression"``. By
+            default classification, and binary with ``links_to_score``.
         nodes: nodes to answer for, as indices, as a mask or by their names in ``data.node_names``;
             all by default.
-        forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
-            is not what it wants.
+        forward: how to call the model, ``forward(model, x, data)``. Without it the model is called
+            as its parameters are named: ``model(x, edge_index)``, further fields of the graph
+            (``edge_attr``, ``edge_weight``, ``edge_type``, ``batch``, ``pos``), ``model(data)``.
+        output: place or key of the answer, of a model that returns several tensors.
+        links_to_score: pairs of nodes, ``[2, pairs]``, whose links are to be predicted: by
+            ``model.decode(model.encode(...), pairs)``, where it has these, or the dot product of
+            its answers for the two nodes. The rows of the answer are pairs then.
         dropout: rate of dropout to inject into a network that has none of its own.
         memory: bound on all that the prediction adds to the process, the answer included, such as
             ``"1GiB"``. Large graphs are worked on in blocks of nodes; what cannot fit is refused
@@ -135,6 +144,8 @@ def predict(
         task=task,
         nodes=nodes,
         forward=forward,
+        output=output,
+        links_to_score=links_to_score,
         dropout=dropout,
         memory=memory,
         progress=progress,
@@ -155,9 +166,11 @@ def ask(
     samples: int = 100,
     weights: Weights | None = None,
     seed: int = 0,
-    task: Task = "classification",
+    task: Task | None = None,
     nodes: Nodes | None = None,
     forward: Forward | None = None,
+    output: int | str | None = None,
+    links_to_score: Pairs | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
     progress: Progress | None = None,
@@ -168,10 +181,13 @@ def ask(
     considered = check_sources(sources)
     check_graph(data)
     check_model(model, data)
-    check_call(model, data, forward)
+    pairs = pairs_of(links_to_score, data)
+    check_call(model, data, forward, pairs=pairs)
+    if task is None:
+        task = "classification" if pairs is None else "binary"
     question = Question(
         model=model,
-        run=caller(model, data, forward),
+        run=caller(model, data, forward, output=output, pairs=pairs),
         x=Gaussian(data.x, feature_variance(data)),
         links=_links(data, one_of("links", links, get_args(Reading))),
         sources=frozenset(SOURCES),

@@ -14,7 +14,8 @@ from varigraph.data.graph_parts import called
 from varigraph.errors import GraphError, OptionError
 from varigraph.moments.links import Coins, Reading
 from varigraph.options import one_of, whole
-from varigraph.prediction.network_call import Forward, guarded
+from varigraph.prediction.calling import Forward
+from varigraph.prediction.network_call import guarded
 from varigraph.prediction.predict import ask
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS

@@ -16,7 +16,8 @@ from varigraph.errors import GraphError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Reading
 from varigraph.options import SEEDS, one_of, seed_of, whole
-from varigraph.prediction.network_call import Forward, guarded
+from varigraph.prediction.calling import Forward, Pairs
+from varigraph.prediction.network_call import guarded
 from varigraph.prediction.predict import MOST_SAMPLES, Method, ask, predict
 from varigraph.prediction.question import Nodes, Question
 from varigraph.prediction.sampled.method import Sample, Watch, sample
@@ -158,9 +159,11 @@ def audit(
     sources: Sequence[str] | None = None,
     masks: int | None = None,
     seed: int = 0,
-    task: Task = "classification",
+    task: Task | None = None,
     nodes: Nodes | None = None,
     forward: Forward | None = None,
+    output: int | str | None = None,
+    links_to_score: Pairs | None = None,
     dropout: float | None = None,
     memory: int | str = "1GiB",
     **options: Any,
@@ -187,6 +190,8 @@ def audit(
         task: what the model's output means.
         nodes: nodes to compare; all by default.
         forward: how to call the model.
+        output: which of several outputs is the answer.
+        links_to_score: pairs of nodes to score.
         dropout: rate of dropout to inject.
         memory: bound on the memory.
         options: further options of :func:`predict`.
@@ -212,6 +217,8 @@ def audit(
         "task": task,
         "nodes": nodes,
         "forward": forward,
+        "output": output,
+        "links_to_score": links_to_score,
         "dropout": dropout,
         "memory": memory,
     }
@@ -240,7 +247,7 @@ def audit(
                 coverage=inside.share(kept),
             )
         )
-    return Audit(method=answer.method, samples=truth.runs, task=task, rows=tuple(rows[::-1]))
+    return Audit(method=answer.method, samples=truth.runs, task=answer.task, rows=tuple(rows[::-1]))
 
 
 def _active(

@@ -11,7 +11,7 @@ from torch_geometric.data import Data
 from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
 from varigraph.moments.links import Reading, coins_of
-from varigraph.prediction.network_call import Forward
+from varigraph.prediction.calling import Forward
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.quantify import Attribution, attribute

@@ -17,7 +17,7 @@ from varigraph.files import check_target, write_text
 from varigraph.moments.links import Reading
 from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
-from varigraph.prediction.network_call import Forward
+from varigraph.prediction.calling import Forward
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Audit, Level
 from varigraph.reporting.page.charts import charts, headline

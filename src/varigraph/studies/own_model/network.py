@@ -21,8 +21,9 @@ from torch_geometric.data import Data
 from varigraph.data import check_graph
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.options import complaint, place_of
-from varigraph.prediction import network_call
-from varigraph.prediction.network_call import Forward, caller, plain_answer
+from varigraph.prediction import calling
+from varigraph.prediction.calling import Forward, caller
+from varigraph.prediction.network_call import plain_answer
 from varigraph.training.networks import own_randomness
 
 EXAMPLE = '--arguments \'{"in_channels": 1433, "hidden_channels": 64, "num_layers": 2}\''
@@ -101,7 +102,7 @@ def check_call(model: nn.Module, graph: Data, forward: Forward | None, *, seed: 
     """
     check_graph(graph)
     try:
-        network_call.check_call(model, graph, forward)
+        calling.check_call(model, graph, forward)
         with own_randomness(seed):
             plain_answer(model, caller(model, graph, forward), graph.x)
     except VarigraphError as error:

@@ -18,7 +18,7 @@ from varigraph.data.graph_parts import called
 from varigraph.errors import OptionError
 from varigraph.options import seed_of
 from varigraph.prediction import Prediction, predict
-from varigraph.prediction.network_call import Forward
+from varigraph.prediction.calling import Forward
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.sources.source import all_parts
 from varigraph.studies.config import Progress, quiet
