@@ -94,7 +94,7 @@ def test_without_masks_something_is_drawn_all_the_same():
 
 def test_mistakes_are_not_taken_for_a_missing_rule():
     model, graph = made(Functional), noisy_ring()
-    with pytest.raises(ModelError, match="a tuple of 2"):
+    with pytest.raises(ModelError, match="a tuple with 2"):
         vg.predict(model, graph, forward=lambda m, x, d: (x, x))
     with pytest.raises(OptionError, match="node 9"):
         vg.predict(model, graph, nodes=[9])

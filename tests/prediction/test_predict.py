@@ -329,7 +329,7 @@ def test_models_that_do_not_fit():
     errs(ModelError, "is torch.float32, graph.x is torch.float64", made(Functional, torch.float32))
     errs(ModelError, "is a function", lambda x: x)
     errs(ModelError, "is on meta", made(Functional).to("meta"))
-    errs(ModelError, "a tuple of 2", forward=lambda m, x, d: (x, x))
+    errs(ModelError, "a tuple with 2", forward=lambda m, x, d: (x, x))
     errs(ModelError, "one value per class", made(lambda: gnn.GCNConv(4, 1)), samples=0)
 
 

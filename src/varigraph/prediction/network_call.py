@@ -89,15 +89,9 @@ def answer_of(out: Any, task: Task) -> Answer:
             return Answer(before, logits=True)
         return Answer(value, logits=False)
     raise ModelError(
-        f"the forward returned {_what(out)}, not one value per node that depends on x",
-        "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
+        f"the model returned a {type(out).__name__}, not one value per node that depends on x",
+        "return a tensor that is computed from the x that the model is called with",
     )
-
-
-def _what(out: Any) -> str:
-    if isinstance(out, tuple):
-        return f"a tuple of {len(out)}"
-    return f"a {type(out).__name__}"
 
 
 def no_randomness_but_dropout(device: torch.device) -> AbstractContextManager[None]:

@@ -634,7 +634,7 @@ def test_options_that_make_no_sense():
 
 
 def test_answers_that_are_none():
-    errs(ModelError, "a tuple of 2", forward=lambda m, x, d: (x, x))
+    errs(ModelError, "a tuple with 2", forward=lambda m, x, d: (x, x))
     errs(ModelError, "a str", forward=lambda m, x, d: "nothing")
     errs(ModelError, "one value per class", made(lambda: gnn.GCNConv(4, 1)))
     errs(ModelError, "looks like class probabilities",

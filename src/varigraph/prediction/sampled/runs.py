@@ -159,10 +159,9 @@ class PlainRun(TorchFunctionMode):
     def logits(self, out: Any, task: Task) -> Tensor:
         """What stood before a softmax or sigmoid that was the last step; else the answer."""
         if not isinstance(out, Tensor):
-            what = f"a tuple of {len(out)}" if isinstance(out, tuple) else f"a {type(out).__name__}"
             raise ModelError(
-                f"the forward returned {what}, not one value per node",
-                "pick the output: vg.predict(..., forward=lambda model, x, data: model(x, ...)[0])",
+                f"the model returned a {type(out).__name__}, not one value per node",
+                "return a tensor, or a tuple, list or dict of which output= names one",
             )
         last = self._last
         if last is None or not last.returned(out):
