@@ -5,6 +5,7 @@ Importing this package registers all rules.
 
 from varigraph.moments import (  # noqa: F401 - imported to register their rules
     activations,
+    aggregations,
     arithmetic,
     convolutions,
     layers,

@@ -13,7 +13,7 @@ from varigraph.moments.activations import elementwise
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.layers import certain, rescaled
-from varigraph.moments.maximum import group_max
+from varigraph.moments.maximum import group_max, group_min
 from varigraph.moments.propagation import added, recorded
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.softmax import (
@@ -203,17 +203,18 @@ def index_add(
     )
 
 
-@implements("scatter_reduce", exactness="exact for independent inputs", note="max pooling")
+@implements("scatter_reduce", exactness="exact for independent inputs", note="max and min pooling")
 def scatter_reduce(
     x: Tensor, dim: int, index: Tensor, src: Gaussian, reduce: str, include_self: bool = True
 ) -> Gaussian:
-    """Moments of the largest value of each group, as max pooling asks for it."""
-    if reduce != "amax" or include_self or src.mean.dim() != 2 or dim % 2 != 0:
+    """Moments of the largest or smallest value of each group, as pooling asks for it."""
+    pools = {"amax": group_max, "amin": group_min}
+    if reduce not in pools or include_self or src.mean.dim() != 2 or dim % 2 != 0:
         raise MissingRuleError(
             f"scatter_reduce({reduce!r}, include_self={include_self}, dim={dim}) has no rule",
             "pool with global_mean_pool, global_add_pool or global_max_pool",
         )
-    return group_max(src, index[:, 0], groups=x.shape[0])
+    return pools[reduce](src, index[:, 0], groups=x.shape[0])
 
 
 MOVES = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
@@ -18,9 +19,10 @@ from varigraph.moments.gaussian import ByRows, Gaussian, PerNode, by_node
 from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
-from varigraph.moments.propagation import current
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
-from varigraph.sparse import made_once, without_notices
+from varigraph.moments.tape import Sum
+from varigraph.sparse import Sparse, made_once, without_notices
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 AGGREGATIONS = (
@@ -163,6 +165,10 @@ def _largest(neighbours: Neighbours, x: Gaussian) -> Gaussian:  # [nodes, featur
     """Moments of the largest message of each feature."""
     weight, source = neighbours.weight[:, None], neighbours.source
     messages = Gaussian(weight * x.mean[source], weight.square() * x.var[source])
+    if neighbours.prob is None:
+        each = torch.arange(len(source), device=source.device)
+        sent = Sparse(each, source, neighbours.weight, (len(source), len(x)))
+        recorded(messages, (x, Sum(sent)))
     return group_max(messages, neighbours.target, groups=neighbours.nodes, prob=neighbours.prob)
 
 

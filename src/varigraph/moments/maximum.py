@@ -1,7 +1,8 @@
-"""The largest of several uncertain numbers."""
+"""The largest and the smallest of several uncertain numbers."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,13 +11,18 @@ from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.propagation import current
+from varigraph.moments.groups import responding
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import implements
+from varigraph.moments.tape import Dense, Scale
 
 POINTS = 64
 #: Standard deviations that hold all of a Gaussian, as far as its number type can tell.
 REACH = {torch.float64: 9.0}
 REACH_OTHERWISE = 6.0
+#: Least standard deviation for which chances are computed, beside 1 or the mean, and its least
+#: share of the widest of a group.
+LEAST, SHARE = 1e-5, 0.1
 
 
 class Largest(NamedTuple):
@@ -26,20 +32,79 @@ class Largest(NamedTuple):
     indices: None
 
 
-@implements(
-    "max",
-    exactness="exact for independent inputs",
-    note="numerical integration; torch.max(x, dim) and JumpingKnowledge('max')",
-)
+NOTE = "numerical integration; along one axis"
+
+
+@implements("max", exactness="exact for independent inputs", note=NOTE)
 def maximum(x: Gaussian, dim: int | None = None, keepdim: bool = False) -> Largest:
     """Moments of the largest value along an axis, by :func:`group_max`."""
-    if dim is None:
-        raise MissingRuleError("max() over all numbers has no rule", "take it along one dim")
-    rows = Gaussian(x.mean.movedim(dim, 0).flatten(1), x.var.movedim(dim, 0).flatten(1))
-    best = group_max(rows, torch.zeros_like(rows.mean[:, 0], dtype=torch.long), groups=1)
-    shape = x.mean.select(dim, 0).shape
-    mean, var = best.mean.reshape(shape), best.var.reshape(shape)
-    return Largest(Gaussian(*(m.unsqueeze(dim) if keepdim else m for m in (mean, var))), None)
+    return Largest(amax(x, dim, keepdim), None)
+
+
+@implements("min", exactness="exact for independent inputs", note=NOTE)
+def minimum(x: Gaussian, dim: int | None = None, keepdim: bool = False) -> Largest:
+    """Moments of the smallest value along an axis, by :func:`group_min`."""
+    return Largest(amin(x, dim, keepdim), None)
+
+
+@implements("amax", exactness="exact for independent inputs", note=NOTE)
+def amax(x: Gaussian, dim: int | None = None, keepdim: bool = False) -> Gaussian:
+    """Moments of the largest value along an axis, by :func:`group_max`."""
+    return _along(x, dim, keepdim, sign=1)
+
+
+@implements("amin", exactness="exact for independent inputs", note=NOTE)
+def amin(x: Gaussian, dim: int | None = None, keepdim: bool = False) -> Gaussian:
+    """Moments of the smallest value along an axis, by :func:`group_min`."""
+    return _along(x, dim, keepdim, sign=-1)
+
+
+def _along(x: Gaussian, dim: int | None, keepdim: bool, *, sign: int) -> Gaussian:
+    if not isinstance(dim, int):
+        name = "max" if sign > 0 else "min"
+        raise MissingRuleError(f"{name}() over all numbers has no rule", "take it along one dim")
+    mean, var = (moment.movedim(dim, 0).flatten(1) for moment in (x.mean, x.var))
+    flat = Gaussian(sign * mean, var)
+    together = torch.zeros(len(flat), dtype=torch.long, device=x.mean.device)
+    best = _moments(flat, together, 1, None)
+    shape = x.mean.select(dim, 0).unsqueeze(dim).shape
+    out = Gaussian(sign * best.mean.reshape(shape), best.var.reshape(shape))
+    if not keepdim:
+        return Gaussian(out.mean.squeeze(dim), out.var.squeeze(dim))
+    if current().tape is not None and x.mean.dim() == 2:
+        slope = chances(flat, together, 1)
+        if dim in (0, -2):
+            return _noted(responding(out, x, slope, together))
+        return _noted(_over_features(out, x, slope.T))
+    return out
+
+
+def _over_features(out: Gaussian, x: Gaussian, slope: Tensor) -> Gaussian:  # [rows, 1]
+    scaled = Gaussian(slope * x.mean, slope.square() * x.var)
+    recorded(scaled, (x, Scale(slope)))
+    return recorded(out, (scaled, Dense(torch.ones_like(slope[:1]))))
+
+
+def _noted(out: Gaussian) -> Gaussian:
+    """What a network takes the largest of is seldom independent: to be held against draws."""
+    current().approximates("max")
+    return out
+
+
+def largest_of(values: Sequence[Gaussian]) -> Gaussian:  # each [nodes, features]
+    """Moments of the largest of several values, number by number."""
+    rows = Gaussian(*(torch.stack([t.flatten() for t in ts]) for ts in _means_and_vars(values)))
+    together = torch.zeros(len(values), dtype=torch.long, device=rows.mean.device)
+    best, shape = _moments(rows, together, 1, None), values[0].mean.shape
+    out = Gaussian(best.mean.view(shape), best.var.view(shape))
+    if current().tape is None:
+        return out
+    slopes = [Scale(slope.view(shape)) for slope in chances(rows, together, 1)]
+    return _noted(recorded(out, *zip(values, slopes, strict=True)))
+
+
+def _means_and_vars(values: Sequence[Gaussian]) -> tuple[list[Tensor], list[Tensor]]:
+    return [value.mean for value in values], [value.var for value in values]
 
 
 def group_max(
@@ -48,6 +113,32 @@ def group_max(
     *,
     groups: int,
     prob: Tensor | None = None,  # [messages]
+) -> Gaussian:  # [groups, features]
+    """Moments of the largest independent Gaussian of each group; an empty group gives 0.
+
+    Its response to each message is the chance that this is the largest. Coins have none on record.
+    """
+    out, tape = _moments(x, group.long(), groups, prob), current().tape
+    if tape is None:
+        return out
+    if prob is not None:
+        tape.note(out, "max")
+        return out
+    return _noted(responding(out, x, chances(x, group.long(), groups), group.long()))
+
+
+def group_min(x: Gaussian, group: Tensor, *, groups: int) -> Gaussian:  # [groups, features]
+    """Moments of the smallest independent Gaussian of each group; an empty group gives 0."""
+    turned, group = Gaussian(-x.mean, x.var), group.long()
+    best = _moments(turned, group, groups, None)
+    out = Gaussian(-best.mean, best.var)
+    if current().tape is None:
+        return out
+    return _noted(responding(out, x, chances(turned, group, groups), group))
+
+
+def _moments(
+    x: Gaussian, group: Tensor, groups: int, prob: Tensor | None
 ) -> Gaussian:  # [groups, features]
     r"""Moments of the largest independent Gaussian of each group; an empty group gives 0.
 
@@ -63,7 +154,6 @@ def group_max(
     Messages that come with chance :math:`p_i` have :math:`1 - p_i + p_i \Phi` for :math:`\Phi`;
     with probability :math:`\prod (1 - p_i)` none comes, and the maximum is 0.
     """
-    group = group.long()  # a scatter takes no smaller index
     low, width = _interval(x, group, groups, may_be_empty=prob is not None)
     std, absent = x.var.sqrt(), None
     if prob is not None:
@@ -86,11 +176,34 @@ def group_max(
         first, second = first + none * share, second + none * share.square()
         second = second - _ratio(blur, width).square() * (1 - none)
     spread = (second - first.square()).clamp_min(0)
-    out = Gaussian(low + width * first, width.square() * spread)
-    tape = current().tape
-    if tape is not None:
-        tape.note(out, "max")
-    return out
+    return Gaussian(low + width * first, width.square() * spread)
+
+
+def chances(x: Gaussian, group: Tensor, groups: int) -> Tensor:  # [messages, features]
+    r"""How likely each message is the largest of its group, which is the slope of the mean.
+
+    .. math::
+        \frac{\partial E[y]}{\partial \mu_i} = P(y = x_i) =
+        \int \varphi_i(t) \prod_{j \neq i} \Phi_j(t)\,dt
+
+    on the points of the mean. Messages that are far more certain than others of their group are
+    widened to a tenth of the widest, since no points would meet their density.
+    """
+    index = group[:, None].expand_as(x.mean)
+    zeros = x.mean.new_zeros(groups, x.mean.shape[1])
+    widest = zeros.scatter_reduce(0, index, x.var, "amax", include_self=False)[group]
+    least = (LEAST * (1 + x.mean.abs())).square()
+    x = Gaussian(x.mean, x.var.maximum(widest * SHARE**2).maximum(least))
+    low, width = _interval(x, group, groups, may_be_empty=False)
+    std, offset = x.var.sqrt(), low[group] - x.mean
+    total = torch.zeros_like(x.mean)
+    for point, weight in zip(*_points(), strict=True):
+        t = (offset + width[group] * point) / std
+        below = torch.special.log_ndtr(t)
+        others = zeros.index_add(0, group, below)[group] - below
+        total += weight * torch.exp(others - t.square() / 2)
+    total = total / std
+    return total / zeros.index_add(0, group, total)[group]  # one of them is the largest
 
 
 def _interval(

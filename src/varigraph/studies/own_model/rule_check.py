@@ -137,7 +137,7 @@ def layer_rows(model: nn.Module) -> Iterator[RuleRow]:
         if where in missing:
             sampled.append(where)
             yield RuleRow(where, kind, NO_RULE, note=missing[where])
-        elif rule is not None and not isinstance(module, CONTAINERS):
+        elif rule is not None and not isinstance(module, CONTAINERS) and "aggr_module" not in name:
             yield _row(where, kind, rule)
         elif rule is None and (module is model or not _is_part(module)):
             yield RuleRow(where, kind, OWN_CODE)
