@@ -20,12 +20,17 @@ from typing import Any
 
 from varigraph.moments.arithmetic import MOVES
 from varigraph.moments.registry import FUNCTIONS, LAYERS, TRANSPARENT, Rule
-from varigraph.testing import jacobian, largest_error, quadrature, sampling
+from varigraph.testing import largest_error
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "rules.md"
 HEADER = ("what", "rule", "exactness", "note", "largest error", "oracle")
-ORACLES = {jacobian: "Jacobian", quadrature: "quadrature", sampling: "sampling"}
+ORACLES = {
+    "jacobian": "Jacobian",
+    "quadrature": "quadrature",
+    "sampling": "sampling",
+    "cubature": "cubature",
+}
 OTHERWISE = "order statistics"  # the integrals of the cases about maxima
 #: Errors below this are rounding, which differs between machines.
 ROUNDING = 1e-14
@@ -61,6 +66,7 @@ features and less noise are kinder to a norm.
 
 - *Jacobian*: the derivative by autograd, squared, times the variances. Exact for affine layers.
 - *quadrature*: one adaptive integral per number. For functions of one number.
+- *cubature*: all combinations of three Gauss–Hermite points. Exact for polynomials of low degree.
 - *order statistics*: adaptive integrals of the density of a maximum.
 - *sampling*: 20,000 draws; itself uncertain by one or two per cent.
 
@@ -156,9 +162,8 @@ def markdown(found: Iterable[Row], error: Callable[[Row], float | None]) -> str:
 
 def cells(row: Row, error: str) -> tuple[str, ...]:
     names = ", ".join(f"`{name}`" for name in row.what)
-    oracles = dict.fromkeys(
-        ORACLES.get(getattr(case.oracle, "func", case.oracle), OTHERWISE) for case in row.cases
-    )
+    judges = [getattr(case.oracle, "func", case.oracle).__name__ for case in row.cases]
+    oracles = dict.fromkeys(ORACLES.get(judge, OTHERWISE) for judge in judges)
     return names, f"`{row.rule}`", row.exactness, row.note, error, ", ".join(oracles) or "–"
 
 

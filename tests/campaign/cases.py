@@ -23,7 +23,6 @@ from campaign.networks import (
     has_rules,
     network,
     sends_messages,
-    takes_maxima,
 )
 from campaign.noise import noise
 
@@ -138,7 +137,7 @@ def _options(choose: Choices, model: nn.Module, data: Data) -> dict[str, Any]:
     method = choose.one_of(
         ("auto", "first-order", "auto", "first-order", "covariance", "diagonal", "sampled")
     )
-    refused = not has_rules(model) or takes_maxima(model) or _varies_both_ways(data)
+    refused = not has_rules(model) or _varies_both_ways(data)
     if refused and method in CLOSED_FORMS and not choose.happens(10):
         method = choose.one_of(("auto", "sampled"))
     task = "regression" if outputs == 1 or choose.happens(50) else "classification"
@@ -224,8 +223,6 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
         yield vg.errors.MissingRuleError, "no moment rule"
     if freezes_statistics(case.model):  # of numbers that hardly differ: it divides by next to 0
         yield vg.errors.ModelError, "numbers beyond"
-    if takes_maxima(case.model):
-        yield vg.errors.MissingRuleError, "response"
     if _varies_both_ways(case.data):
         yield vg.errors.MissingRuleError, "differs by node and by feature"
     if "edge_prob" in case.data:

@@ -227,7 +227,7 @@ def comes_back(model: nn.Module) -> bool:
 
 
 def takes_maxima(model: nn.Module) -> bool:
-    """Whether the network takes the largest of several numbers, which has no linear response."""
+    """Whether the network takes the largest of several numbers, as if they were independent."""
     return any(knowledge.mode == "max" for knowledge in parts(model, gnn.JumpingKnowledge))
 
 

@@ -71,6 +71,31 @@ def test_norms_of_noisy_features(name, percent):
     assert_off(apply(norm, x), drawn(norm, x), ratio=ratio, shift=shift)
 
 
+#: The same for twenty groups of five nodes, of 400 draws.
+POOLS = {
+    "StdAggregation": (gnn.aggr.StdAggregation(), {5: (0.795, 0.080), 12: (0.943, 0.052)}),
+    "SoftmaxAggregation": (gnn.SoftmaxAggregation(), {5: (1.000, 0.051), 12: (1.000, 0.053)}),
+    "PowerMeanAggregation": (
+        gnn.PowerMeanAggregation(2.0),
+        {5: (0.749, 0.311), 12: (0.681, 0.557)},
+    ),
+}
+
+
+@pytest.mark.parametrize("percent", [5, 12])
+@pytest.mark.parametrize("name", POOLS)
+def test_pools_of_noisy_features(name, percent):
+    """A softmax is right; most features of most groups are 0, and so is what others start from.
+
+    Of the shifts of the means, 0.05 standard deviations are chance of the 400 draws.
+    """
+    pool, figures = POOLS[name]
+    x, group = cora(percent), torch.arange(101) // 5
+    ratio, shift = figures[percent]
+    truth = drawn(lambda values: pool(values, group), x, draws=400)
+    assert_off(apply(pool, x, group), truth, ratio=ratio, shift=shift)
+
+
 def averages(edge_index, nodes):
     """GCN's matrix, by hand: every node averages over itself and its neighbours."""
     ends = torch.cat([edge_index, torch.arange(nodes).expand(2, nodes)], 1)
@@ -155,4 +180,5 @@ def test_kinds_of_sage_that_tie_their_parts_together(kind):
 def test_every_approximate_rule_has_a_figure():
     rules = {*FUNCTIONS.values(), *LAYERS.values()}
     approximate = {n for r in rules if r.exactness == "approximate" and r.shipped for n in r.names}
-    assert approximate == {*NORMS, *HOPS} - {"LayerNorm by node"} == {case.rule for case in ROUGH}
+    figures = {*NORMS, *HOPS, *POOLS} - {"LayerNorm by node"}
+    assert approximate == figures == {case.rule for case in ROUGH}

@@ -335,7 +335,7 @@ def test_the_answer_does_not_depend_on_the_blocks(monkeypatch):
 def test_layers_without_a_response_are_named():
     model = made(lambda: gnn.GraphSAGE(4, 8, 2, 3, aggr="max"))
     with pytest.raises(MissingRuleError, match="no first-order response"):
-        first_order(model, noisy_ring(), samples=0)
+        first_order(model, uncertain(noisy_ring(), 0.8), samples=0)
     graph = ring()
     graph.x_var = torch.rand(6, 4).double()
     with pytest.raises(MissingRuleError, match="differs by node and by feature"):

@@ -261,13 +261,18 @@ def is_closed(module: nn.Module) -> bool:
 
 @contextmanager
 def _unwatched(layer: nn.Module) -> Iterator[None]:
-    """Within it, the layer computes with plain tensors, and what it returns is watched again."""
+    """Within it, the layer computes with plain tensors, and what it returns is watched again.
+
+    Unless it is part of a layer that is not looked into itself, and was given plain tensors.
+    """
+    from_outside: list[bool] = []
 
     def before(_: nn.Module, args: Any, kwargs: Any) -> Any:
+        from_outside.append(_holds_watched((args, kwargs)))
         return _recast(args, Watched, Tensor), _recast(kwargs, Watched, Tensor)
 
     def after(_: nn.Module, args: Any, kwargs: Any, out: Any) -> Any:
-        return _recast(out, Tensor, Watched)
+        return _recast(out, Tensor, Watched) if from_outside.pop() else out
 
     hooks = (
         layer.register_forward_pre_hook(before, with_kwargs=True),
@@ -278,6 +283,14 @@ def _unwatched(layer: nn.Module) -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _holds_watched(tree: Any) -> bool:
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, (list, tuple)):
+        return isinstance(tree, Watched)
+    return any(map(_holds_watched, tree))
 
 
 def _recast(tree: Any, kind: type[Tensor], into: type[Tensor]) -> Any:
