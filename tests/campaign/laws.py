@@ -32,7 +32,6 @@ from campaign.networks import (
     APPROXIMATE,
     comes_back,
     dropout_of,
-    freezes_statistics,
     is_approximate,
     is_linear,
     parts,
@@ -220,7 +219,7 @@ def rests_near_no_noise(case: Case, _: Prediction) -> bool:
 
 def names_what_is_approximate(case: Case, pred: Prediction) -> bool:
     """An answer by rules that are only approximate says so, and no other does."""
-    expected = freezes_statistics(case.model) and not is_sampled(pred)
+    expected = is_approximate(case.model) and not is_sampled(pred)
     assert bool(pred.approximate) == expected, f"approximate: {pred.approximate}"
     assert all(name in pred.method for name in pred.approximate), pred.method
     return expected

@@ -69,14 +69,15 @@ def _along(x: Gaussian, dim: int | None, keepdim: bool, *, sign: int) -> Gaussia
     best = _moments(flat, together, 1, None)
     shape = x.mean.select(dim, 0).unsqueeze(dim).shape
     out = Gaussian(sign * best.mean.reshape(shape), best.var.reshape(shape))
+    _not_independent()
     if not keepdim:
         return Gaussian(out.mean.squeeze(dim), out.var.squeeze(dim))
-    if current().tape is not None and x.mean.dim() == 2:
-        slope = chances(flat, together, 1)
-        if dim in (0, -2):
-            return _noted(responding(out, x, slope, together))
-        return _noted(_over_features(out, x, slope.T))
-    return out
+    if current().tape is None or x.mean.dim() != 2:
+        return out
+    slope = chances(flat, together, 1)
+    if dim in (0, -2):
+        return responding(out, x, slope, together)
+    return _over_features(out, x, slope.T)
 
 
 def _over_features(out: Gaussian, x: Gaussian, slope: Tensor) -> Gaussian:  # [rows, 1]
@@ -85,10 +86,9 @@ def _over_features(out: Gaussian, x: Gaussian, slope: Tensor) -> Gaussian:  # [r
     return recorded(out, (scaled, Dense(torch.ones_like(slope[:1]))))
 
 
-def _noted(out: Gaussian) -> Gaussian:
-    """What a network takes the largest of is seldom independent: to be held against draws."""
+def _not_independent() -> None:
+    """What a network takes the largest of moves together as a rule: to be held against draws."""
     current().approximates("max")
-    return out
 
 
 def largest_of(values: Sequence[Gaussian]) -> Gaussian:  # each [nodes, features]
@@ -97,10 +97,11 @@ def largest_of(values: Sequence[Gaussian]) -> Gaussian:  # each [nodes, features
     together = torch.zeros(len(values), dtype=torch.long, device=rows.mean.device)
     best, shape = _moments(rows, together, 1, None), values[0].mean.shape
     out = Gaussian(best.mean.view(shape), best.var.view(shape))
+    _not_independent()
     if current().tape is None:
         return out
     slopes = [Scale(slope.view(shape)) for slope in chances(rows, together, 1)]
-    return _noted(recorded(out, *zip(values, slopes, strict=True)))
+    return recorded(out, *zip(values, slopes, strict=True))
 
 
 def _means_and_vars(values: Sequence[Gaussian]) -> tuple[list[Tensor], list[Tensor]]:
@@ -119,12 +120,13 @@ def group_max(
     Its response to each message is the chance that this is the largest. Coins have none on record.
     """
     out, tape = _moments(x, group.long(), groups, prob), current().tape
+    _not_independent()
     if tape is None:
         return out
     if prob is not None:
         tape.note(out, "max")
         return out
-    return _noted(responding(out, x, chances(x, group.long(), groups), group.long()))
+    return responding(out, x, chances(x, group.long(), groups), group.long())
 
 
 def group_min(x: Gaussian, group: Tensor, *, groups: int) -> Gaussian:  # [groups, features]
@@ -132,9 +134,10 @@ def group_min(x: Gaussian, group: Tensor, *, groups: int) -> Gaussian:  # [group
     turned, group = Gaussian(-x.mean, x.var), group.long()
     best = _moments(turned, group, groups, None)
     out = Gaussian(-best.mean, best.var)
+    _not_independent()
     if current().tape is None:
         return out
-    return _noted(responding(out, x, chances(turned, group, groups), group))
+    return responding(out, x, chances(turned, group, groups), group)
 
 
 def _moments(
