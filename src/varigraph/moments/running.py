@@ -13,6 +13,7 @@ from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.gaussian import Gaussian, TensorLike
+from varigraph.moments.module_state import is_cache, untouched
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import (
     IN_PLACE,
@@ -228,20 +229,6 @@ def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> 
 
 
 @contextmanager
-def untouched(model: nn.Module) -> Iterator[None]:
-    """What runs leave on the modules of a model meanwhile is taken back."""
-    before = [(module, module.training, dict(vars(module))) for module in model.modules()]
-    try:
-        yield
-    finally:
-        for module, training, state in before:
-            for name in vars(module).keys() - state.keys():
-                del vars(module)[name]
-            vars(module).update(state)
-            module.training = training
-
-
-@contextmanager
 def no_randomness(device: torch.device, problem: str, remedy: str) -> Iterator[None]:
     """Refuse models that draw random numbers meanwhile where nobody can see it, e.g. drop links.
 
@@ -343,7 +330,7 @@ def _sound_caches(model: nn.Module) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for layer in model.modules():
-            held = {name: value for name, value in vars(layer).items() if _is_cache(name)}
+            held = {name: value for name, value in vars(layer).items() if is_cache(name)}
             if "cached" not in vars(layer) or not held:
                 continue
             stack.callback(vars(layer).update, {**held, "cached": vars(layer)["cached"]})
@@ -364,10 +351,6 @@ def unchanged(tensor: Tensor, before: tuple[Tensor, int] | None) -> bool:
     return torch.equal(tensor, before[0])
 
 
-def _is_cache(name: str) -> bool:
-    return name.startswith("_cached_")
-
-
 class _SameLinks:
     """A hook that empties a layer's caches when anything but its features has changed."""
 
@@ -379,6 +362,6 @@ class _SameLinks:
         links = [other for other in others if isinstance(other, Tensor)]
         known = len(links) == len(self._before)
         if not known or not all(map(unchanged, links, self._before)):
-            held = [name for name in vars(layer) if _is_cache(name)]
+            held = [name for name in vars(layer) if is_cache(name)]
             vars(layer).update(dict.fromkeys(held))
             self._before = [(tensor, tensor._version) for tensor in links]

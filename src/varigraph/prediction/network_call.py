@@ -88,9 +88,20 @@ def answer_of(out: Any, task: Task) -> Answer:
         if before is not None and looks_through_sigmoid(task):
             return Answer(before, logits=True)
         return Answer(value, logits=False)
+    if isinstance(out, Tensor):
+        raise does_not_depend()
     raise ModelError(
-        f"the model returned a {type(out).__name__}, not one value per node that depends on x",
-        "return a tensor that is computed from the x that the model is called with",
+        f"the forward returned a {type(out).__name__}, not one value per node that depends on x",
+        "return a tensor, or a tuple, list or dict of which output= names one",
+    )
+
+
+def does_not_depend() -> ModelError:
+    """What is said where the uncertain features never reach the answer."""
+    return ModelError(
+        "the answer does not depend on the x that the model is called with, which is uncertain",
+        "let forward= and the model use the x that they are given, not data.x or a copy that was "
+        "kept; or leave the features out: sources=",
     )
 
 

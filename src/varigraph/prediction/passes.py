@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeVar
@@ -14,6 +14,7 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.gaussian import ByRows
+from varigraph.moments.module_state import keeps_something, untouched
 from varigraph.options import warn
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import RoomForPasses
@@ -32,12 +33,19 @@ class Passes:
 
     Args:
         question: about what model and graph, in how much memory.
+
+    Attributes:
+        sites: where dropout acts.
+        approximate: names of rules on the way that are only approximate.
+        logits: whether a softmax or sigmoid was the last step.
+        keeps: whether a pass leaves something on the model, which is taken back.
     """
 
     question: Question
     sites: list[Site] = field(default_factory=list)
     approximate: tuple[str, ...] = ()
     logits: bool = False
+    keeps: bool = False
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
 
@@ -53,8 +61,11 @@ class Passes:
                 self._widest = max(self._widest, result.numel())
             return result
 
+        def run() -> Gaussian:
+            return self._through(sites, step, alone=True)
+
         with no_randomness_but_dropout(self._x.device):
-            out = self._through(sites, step, alone=True)
+            out, self.keeps = keeps_something(self.question.model, run)
         if links is not None and not links.used:
             raise ModelError(
                 "the graph has link probabilities, but no message-passing layer used them",
@@ -115,7 +126,9 @@ class Passes:
 
     def masks_at_once(self) -> tuple[int, int]:
         """How many batches to run side by side, and how many masks in each."""
-        return self.room.masks_at_once(sum(s.shape.numel() for s in self.sites), self._widest)
+        numbers = sum(site.shape.numel() for site in self.sites)
+        workers, masks = self.room.masks_at_once(numbers, self._widest)
+        return (1 if self.keeps else workers), masks  # what is kept is of one pass
 
     @cached_property
     def _features(self) -> Gaussian:
@@ -137,7 +150,8 @@ class Passes:
             overwrite=alone and not self.tall,
             masked=question.masked,
         )
-        with propagating(propagation):
+        kept = untouched(question.model) if self.keeps else nullcontext()
+        with kept, propagating(propagation):
             out, logits = answer_of(question.run(StandIn(self._features)), question.task)
             out = self.room.known(out) if isinstance(out, ByRows) else out
         if isinstance(dropout, Sites):  # later passes leave out what comes before dropout

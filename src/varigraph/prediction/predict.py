@@ -11,16 +11,16 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.data import check_graph, feature_variance
-from varigraph.errors import MissingRuleError, OptionError, TooLargeError
+from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
-from varigraph.options import check_progress, number, one_of, seed_of, whole
+from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
-from varigraph.prediction.network_call import guarded
+from varigraph.prediction.network_call import came_from, guarded
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import (
     Nodes,
@@ -76,7 +76,7 @@ def predict(
     The model is neither retrained nor rewritten, and is as before afterwards.
 
     Args:
-        model: any trained torch_geometric network whose layers have rules.
+        model: any trained torch_geometric network.
         data: the graph. ``data.x_var`` is the variance of the noise in the features: a number,
             ``[features]``, ``[nodes, 1]`` or ``[nodes, features]``. ``data.edge_prob`` is the
             chance of each link to be real, ``[edges]``. Either may be missing.
@@ -85,7 +85,7 @@ def predict(
             closed form, all numbers taken as independent: the right order of nodes, variances far
             too small. ``"sampled"``: brute force, exact for any model, with standard errors.
             ``"auto"``: first-order where every layer has a rule and its walks fit in memory, else
-            sampled; the answer's ``method`` says which and why.
+            sampled, whatever stands in the way; the answer's ``method`` says which and why.
         links: how ``edge_prob`` is read. ``"bernoulli"``: a coin per link, which removes the
             message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
         sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
@@ -249,13 +249,26 @@ def auto(question: Question) -> Prediction:
     """
     try:
         answer = first_order(question)
-    except (MissingRuleError, TooLargeError) as error:
-        if question.weights == "closed-form":
-            raise  # asked for by name, and sampling has none
-        return _drawn(question, error.problem.splitlines()[0].rstrip(":"))
+    except Exception as error:
+        why = _reason_to_draw(error, question)
+        if why is None or question.weights == "closed-form":
+            raise  # a mistake in the options, or asked for by name, and sampling has none
+        return _drawn(question, why)
     if answer.approximate:
         return _checked(answer, question)
     return replace(answer, method=f"{answer.method}: every layer has a rule")
+
+
+def _reason_to_draw(error: Exception, question: Question) -> str | None:
+    """What stands in the way of a closed form, and not of plain runs; None for other errors.
+
+    Where it stands in their way too, they say so themselves.
+    """
+    if isinstance(error, ModelError):
+        return error.problem.splitlines()[0].rstrip(":")
+    if isinstance(error, VarigraphError) or not came_from(question.run, error):
+        return None
+    return f"{type(question.model).__name__} fails on uncertain features: {place_of(error)}"
 
 
 def _drawn(question: Question, why: str) -> Prediction:
@@ -267,7 +280,7 @@ def _checked(answer: Prediction, question: Question) -> Prediction:
     """An answer by approximate rules, if a few draws agree with it; else draws."""
     try:
         few = sampled(replace(question, draws=FEW_DRAWS, progress=silent))
-    except TooLargeError as error:
+    except ModelError as error:
         why = f"not checked, because {error.problem.splitlines()[0]}"
         return replace(answer, method=f"{answer.method}: {why}")
     ratio = _ratio(few, answer)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.messages import scaled_messages
-from varigraph.moments.running import untouched
+from varigraph.moments.module_state import untouched
 from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
 from varigraph.prediction.network_call import opened, outer_layers
 from varigraph.prediction.processor import give_back
@@ -248,8 +248,9 @@ class Network:
         running.masking, running.masked = inputs.masking, self.question.masked
         x = inputs.x.clone() if self.writes else inputs.x
         with ExitStack() as stack:
-            if self.removed is not None:
-                stack.enter_context(untouched(self.question.model))  # caches are of one graph
+            # A cache of links is of one graph, and whatever users keep is of one run.
+            kept = untouched(self.question.model, but_caches=self.removed is None)
+            stack.enter_context(kept)
             stack.enter_context(propagating(Propagation()))
             stack.enter_context(running)
             return self.question.run(x, *(self.removed.given if self.removed else ()))

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from varigraph.errors import ModelError
-from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_chances, passes_logits
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
@@ -160,7 +159,7 @@ class PlainRun(TorchFunctionMode):
         """What stood before a softmax or sigmoid that was the last step; else the answer."""
         if not isinstance(out, Tensor):
             raise ModelError(
-                f"the model returned a {type(out).__name__}, not one value per node",
+                f"the forward returned a {type(out).__name__}, not one value per node",
                 "return a tensor, or a tuple, list or dict of which output= names one",
             )
         last = self._last
@@ -213,12 +212,6 @@ def _logits(x: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor | N
     return x if dim in (-1, x.dim() - 1) else None
 
 
-def _computes(func: Callable[..., Any], result: Any) -> bool:
-    """Whether a function made numbers, rather than answered a question about a tensor."""
-    made = isinstance(result, (Tensor, tuple, list)) and not isinstance(result, torch.Size)
-    return made and func.__name__ not in ABOUT
-
-
 class FirstRun(PlainRun):
     """A pass that finds out about the network.
 
@@ -226,8 +219,6 @@ class FirstRun(PlainRun):
         widest: numbers in the largest tensor.
         peak: bytes of all that was held at once.
         matrices: the network's own matrices that multiplied something of the features' width.
-        given: the features that the network is handed, where somebody wants to know about them.
-        used: whether anything was computed from these, as far as torch's functions tell.
     """
 
     def __init__(
@@ -235,7 +226,6 @@ class FirstRun(PlainRun):
     ) -> None:
         super().__init__(maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[Tensor, bool]()
-        self.given, self.used = cast(Tensor | None, None), False
         self._own, self._width, self._held = own, width, held
 
     def __torch_function__(
@@ -246,8 +236,6 @@ class FirstRun(PlainRun):
             if args[1].shape[-1 if transposed else 0] == self._width:
                 self.matrices[args[1]] = transposed
         result = super().__torch_function__(func, types, args, kwargs)
-        if not self.used and self.given is not None and _computes(func, result):
-            self.used = any(value is self.given for value in (*args, *(kwargs or {}).values()))
         self.peak = max(self.peak, self._held.note((args, (kwargs or {}).values()), result))
         if isinstance(result, Tensor):
             self.widest = max(self.widest, result.numel())

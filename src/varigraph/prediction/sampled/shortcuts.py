@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, VarigraphError
+from varigraph.errors import VarigraphError
 from varigraph.moments.running import generator_state
 from varigraph.prediction.masks import Site
+from varigraph.prediction.network_call import does_not_depend
 from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
 from varigraph.prediction.sampled.network import Inputs, Network, Prefix
@@ -137,9 +138,8 @@ class Trial:
         first = _first_run(network, held)
         seeded.seed(0 if any(source.masks for source in uncertain) else None)
         before, version = generator_state(x.device), x._version
-        first.given = x
         logits = seeded.once(draw, x=x, running=first)
-        if moved and noisy and not first.used:
+        if moved and noisy:
             _refuse_unmoved(seeded, draw, logits)
         random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
@@ -202,14 +202,23 @@ class Trial:
 
 
 def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:
-    """Raises if other features would have given the very same answer: it does not use them."""
-    if torch.equal(network.once(draw, x=network.question.x.mean), logits):
-        raise ModelError(
-            "the features have noise, but the answer does not depend on the x that the model is "
-            "called with",
-            "let forward= and the model use the x that they are given, not data.x or a copy that "
-            "was kept",
-        )
+    """Raises if other features give the very same answer, and no way leads from them to it."""
+    mean = network.question.x.mean
+    if not torch.equal(network.once(draw, x=mean), logits) or not logits.is_floating_point():
+        return
+    with torch.enable_grad():
+        x = mean.detach().requires_grad_()
+        again = network.once(draw, x=x * 1)  # a network may write on what it is given
+        if not again.numel() or _leads_to(again, x):  # as to that of one whose units are all dead
+            return
+    raise does_not_depend()
+
+
+def _leads_to(answer: Tensor, x: Tensor) -> bool:
+    if not answer.requires_grad:
+        return False
+    (slope,) = torch.autograd.grad(answer.sum(), x, allow_unused=True)
+    return slope is not None
 
 
 def _first_run(network: Network, held: HeldTensors) -> FirstRun:
