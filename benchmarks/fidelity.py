@@ -112,6 +112,7 @@ def judged(
         sources=sources,
         nodes=graph.test_mask,
         memory="4GiB",
+        links="bernoulli",
         **options,
     )
     true = truth.var("logits")

@@ -31,10 +31,10 @@ from torch_geometric.nn import GraphSAGE
 links = torch.tensor([[0, 1, 1, 2, 2, 3], [1, 0, 2, 1, 3, 2]])
 graph = Data(x=torch.rand(4, 5), edge_index=links, x_var=0.1, edge_prob=torch.full((6,), 0.9))
 model = GraphSAGE(5, 8, 2, 3, dropout=0.5)
-vg.predict(model, graph, method=sys.argv[2], samples=4)  # so that imports are not counted
+vg.predict(model, graph, method=sys.argv[2], samples=4, links="bernoulli")  # imports
 opened = set()
 sys.setprofile(lambda frame, event, arg: opened.add(frame.f_code.co_filename))
-vg.predict(model, graph, method=sys.argv[2], samples=4)
+vg.predict(model, graph, method=sys.argv[2], samples=4, links="bernoulli")
 sys.setprofile(None)
 print("\\n".join(sorted(name for name in opened if name.startswith(sys.argv[1]))))
 """

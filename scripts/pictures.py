@@ -139,7 +139,7 @@ def sources(noisy: Data, network: nn.Module) -> Figure:
     doubtful = noisy.clone()
     source, target = doubtful.edge_index
     doubtful.edge_prob = 0.6 + 0.4 * ((source + target) % 5) / 4  # the same in both directions
-    pred = vg.predict(network, doubtful, method="sampled", samples=DRAWS)
+    pred = vg.predict(network, doubtful, method="sampled", samples=DRAWS, links="bernoulli")
     total = pred.total.sum(dim=1)
     order = total[doubtful.test_mask].argsort(descending=True)
     shown = torch.nonzero(doubtful.test_mask).flatten()[order[:: len(order) // 8][:8]]

@@ -90,7 +90,14 @@ def answers() -> Iterator[tuple[str, Tensor]]:
                     for method in METHODS:
                         yield from _tensors(
                             f"{name}, {dtype}, {nodes} nodes, {'+'.join(sources)}, {method}",
-                            vg.predict(model, graph, method=method, sources=sources, samples=20),
+                            vg.predict(
+                                model,
+                                graph,
+                                method=method,
+                                links="bernoulli",
+                                sources=sources,
+                                samples=20,
+                            ),
                         )
 
 

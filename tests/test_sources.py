@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from functools import partial
 from unittest.mock import patch
 
 import pytest
@@ -15,6 +16,10 @@ from varigraph import sources
 from varigraph.prediction.sources.source import SOURCES
 
 # ---- the source: sensors that are off by ± their offset, all features of a node together ----
+
+#: Links here are coins that silence messages.
+predict = partial(vg.predict, links="bernoulli")
+attribute = partial(vg.attribute, links="bernoulli")
 
 
 class Offsets(sources.Source):
@@ -104,7 +109,7 @@ def enumerated(model, data):
 def test_closed_forms_of_one_layer(method):
     """No number is used twice: all closed forms are exact."""
     data, model = graph(), one_layer()
-    pred = vg.predict(model, data, method=method, task="regression", samples=0)
+    pred = predict(model, data, method=method, task="regression", samples=0)
     want = enumerated(model, data)
     assert torch.allclose(pred.total, want)
     assert torch.allclose(pred.by_source["offsets"], want)
@@ -117,16 +122,16 @@ def test_features_of_a_node_move_together():
     data, model = graph(3), one_layer(3)
     want = enumerated(model, data)
     for method in ("first-order", "covariance"):
-        pred = vg.predict(model, data, method=method, task="regression", samples=0)
+        pred = predict(model, data, method=method, task="regression", samples=0)
         assert torch.allclose(pred.total, want)
-    pred = vg.predict(model, data, method="diagonal", task="regression", samples=0)
+    pred = predict(model, data, method="diagonal", task="regression", samples=0)
     assert not torch.allclose(pred.total, want)
 
 
 def test_nodes_that_are_met_on_several_walks():
     """First-order keeps track of all walks of two layers."""
     data, model = graph(3), TwoLayers()
-    pred = vg.predict(model, data, task="regression", samples=0)
+    pred = predict(model, data, task="regression", samples=0)
     assert pred.method.startswith("first-order")
     assert torch.allclose(pred.total, enumerated(model, data))
 
@@ -136,16 +141,16 @@ def test_classes():
     data, model = graph(3), TwoLayers()
     data.offset *= 1e-3
     softmax = lambda x, edge_index: model(x, edge_index).softmax(-1)  # noqa: E731
-    pred = vg.predict(model, data, samples=0)
+    pred = predict(model, data, samples=0)
     assert torch.allclose(pred.total, enumerated(softmax, data), rtol=1e-2)
 
 
 def test_draws():
     data, model = graph(3), TwoLayers()
-    pred = vg.predict(model, data, method="sampled", task="regression", samples=2000)
+    pred = predict(model, data, method="sampled", task="regression", samples=2000)
     off = (pred.total - enumerated(model, data)) / pred.std_error.total
     assert float(off.abs().max()) < 5
-    again = vg.predict(model, data, method="sampled", task="regression", samples=2000)
+    again = predict(model, data, method="sampled", task="regression", samples=2000)
     assert torch.equal(again.total, pred.total)
 
 
@@ -157,8 +162,8 @@ def test_beside_three_other_sources():
     data.edge_index, data.edge_prob = data.edge_index[:, :3], data.edge_prob[:3]
     model = gnn.GraphSAGE(3, 4, 2, 2, dropout=0.2, act=None).double()
     data.x_var = 0.05
-    pred = vg.predict(model, data, method="sampled", task="regression", samples=12_000)
-    known = vg.predict(model, data, method="first-order", task="regression").by_source
+    pred = predict(model, data, method="sampled", task="regression", samples=12_000)
+    known = predict(model, data, method="first-order", task="regression").by_source
     assert list(pred.by_source) == ["features", "links", "weights", "offsets", "interactions"]
     for name in ("features", "offsets"):  # in a linear network first-order has them exactly
         off = (pred.by_source[name] - known[name]) / pred.std_error.by_source[name]
@@ -169,7 +174,7 @@ def test_beside_three_other_sources():
 def test_noise_that_is_lost_with_a_link():
     """Signs and coins together, enumerated: first-order of one layer has all of their variance."""
     data, model = graph(links=True), one_layer()
-    pred = vg.predict(model, data, task="regression", samples=0)
+    pred = predict(model, data, task="regression", samples=0)
     outcomes, chances = [], []
     for kept in itertools.product((0.0, 1.0), repeat=2):
         coins = torch.tensor([*kept, 1.0] * 2).double()
@@ -188,7 +193,7 @@ def test_noise_that_is_lost_with_a_link():
 @pytest.mark.parametrize("node", range(4))
 def test_attribution(node):
     data, model = graph(3), TwoLayers()
-    blame = vg.attribute(model, data, node, output=1, task="regression")
+    blame = attribute(model, data, node, output=1, task="regression")
     want = float(enumerated(model, data)[node, 1])
     assert blame.by_source["offsets"] == pytest.approx(want)
     assert blame.variance == pytest.approx(want)
@@ -197,9 +202,9 @@ def test_attribution(node):
 def test_held_at_its_mean():
     data = graph(3)
     data.x_var = 0.1
-    pred = vg.predict(TwoLayers(), data, sources=("features",), task="regression", samples=0)
+    pred = predict(TwoLayers(), data, sources=("features",), task="regression", samples=0)
     del data.offset
-    want = vg.predict(TwoLayers(), data, task="regression", samples=0)
+    want = predict(TwoLayers(), data, task="regression", samples=0)
     assert torch.equal(pred.total, want.total)
 
 
@@ -208,5 +213,5 @@ def test_other_sources_are_as_before():
     data = graph(3)
     del data.offset
     data.x_var = 0.1
-    pred = vg.predict(TwoLayers(), data, task="regression", samples=0)
+    pred = predict(TwoLayers(), data, task="regression", samples=0)
     assert not pred.by_source["offsets"].any()

@@ -44,12 +44,13 @@ def graph_file(tmp_path):
 def expected(networks, graph_file):
     """What the library says, called directly."""
     graph = small_graph(x_var=0.02, edge_prob=torch.full((30,), 0.8))
-    return vg.predict(network(networks), graph, samples=6, seed=3)
+    return vg.predict(network(networks), graph, samples=6, seed=3, links="bernoulli")
 
 
 @pytest.fixture
 def command(networks, weights, graph_file):
-    return [f"{networks}:Net", graph_file, "--weights", weights, "--samples", 6, "--seed", 3]
+    asked = ["--samples", 6, "--seed", 3, "--links", "bernoulli"]
+    return [f"{networks}:Net", graph_file, "--weights", weights, *asked]
 
 
 def predict(*arguments):
@@ -151,7 +152,8 @@ def test_nodes_by_name_mask_or_file(command, networks, chosen, graph_file, tmp_p
     assert done.exit_code == 0, done.output
     rows = rows_of(tmp_path / "some.csv")
     assert [int(row["node"]) for row in rows] == nodes
-    agrees(rows, vg.predict(network(networks), graph, samples=6, seed=3, nodes=nodes))
+    asked = {"samples": 6, "seed": 3, "links": "bernoulli"}
+    agrees(rows, vg.predict(network(networks), graph, nodes=nodes, **asked))
 
 
 @pytest.mark.parametrize("kind", ["weights.safetensors", "checkpoint.pt"])
@@ -195,12 +197,17 @@ def test_regression_has_a_mean_and_an_error_bar(networks, graph_file, tmp_path):
     torch.save(network(networks, "value").state_dict(), tmp_path / "value.pt")
     done = predict(
         *(f"{networks}:value", graph_file, "--weights", tmp_path / "value.pt"),
-        *("--task", "regression", "--sources", "features,links", "--out", tmp_path / "v.csv"),
+        *("--task", "regression", "--sources", "features,links", "--links", "bernoulli"),
+        *("--out", tmp_path / "v.csv"),
     )
     assert done.exit_code == 0, done.output
     graph = small_graph(x_var=0.02, edge_prob=torch.full((30,), 0.8))
     wanted = vg.predict(
-        network(networks, "value"), graph, task="regression", sources=("features", "links")
+        network(networks, "value"),
+        graph,
+        task="regression",
+        sources=("features", "links"),
+        links="bernoulli",
     )
     rows = rows_of(tmp_path / "v.csv")
     assert list(rows[0]) == ["node", "name", "mean", "std", "total", *PARTS]
@@ -245,7 +252,7 @@ def test_what_a_reader_must_know_is_noted(networks, graph_file, tmp_path):
     again = predict(f"{networks}:Net", graph_file, "--json", "--seed", 5)
     figures = [json.loads(each.stdout)["mean_variance"] for each in (done, again)]
     assert figures[0] == figures[1]
-    done = predict(f"{networks}:certain", graph_file, "--top", 0)
+    done = predict(f"{networks}:certain", graph_file, "--top", 0, "--links", "bernoulli")
     assert "note: the network has no dropout" in done.stdout
     assert "--dropout 0.1" in done.stdout
 

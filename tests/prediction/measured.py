@@ -5,6 +5,7 @@ python measured.py METHOD MEMORY [coins]
 
 import json
 import sys
+from functools import partial
 
 import torch
 from torch_geometric.data import Data
@@ -49,11 +50,12 @@ def far(one, two):
 def main(method, memory, *extra):
     torch.set_num_threads(1)
     coins = "coins" in extra
-    vg.predict(network(), graph(40, 100, coins=coins), method=method)  # loads what is loaded late
+    predict = partial(vg.predict, method=method, links="bernoulli")
+    predict(network(), graph(40, 100, coins=coins))  # loads what is loaded late
     data, before = graph(NODES, LINKS, coins=coins), size("VmRSS")
-    bounded = vg.predict(network(), data, method=method, memory=memory)
+    bounded = predict(network(), data, memory=memory)
     added = size("VmHWM") - before
-    large = vg.predict(network(), data, method=method, memory="4GiB")
+    large = predict(network(), data, memory="4GiB")
     print(json.dumps({"added": added, "difference": far(bounded, large)}))
 
 

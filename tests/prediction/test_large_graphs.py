@@ -52,7 +52,7 @@ def test_the_size_of_a_block_does_not_matter(model, rows, samples, uncertain):
     data = graph()
     if uncertain:
         data.edge_prob = torch.full((data.edge_index.shape[1],), 0.8)
-    options = {"method": "diagonal", "samples": samples}
+    options = {"method": "diagonal", "samples": samples, "links": "bernoulli"}
     options["sources"] = ("features", "links", "weights") if samples else ("features", "links")
     whole = vg.predict(model, data, **options)
     blocks = vg.predict(model, data, memory=rows * ROW, **options)

@@ -49,6 +49,7 @@ def test_what_is_too_large_is_refused_before_the_work_and_what_is_asked_for_is_e
     method, coins, monkeypatch
 ):
     model, data = measured.network(), measured.graph(2000, 6000, coins=coins)
+    asked = {"method": method, "links": "bernoulli"}
 
     def work(*args, **kwargs):
         raise AssertionError("the work has begun")
@@ -59,8 +60,8 @@ def test_what_is_too_large_is_refused_before_the_work_and_what_is_asked_for_is_e
         with pytest.raises(
             TooLargeError, match=r"need \d+ MiB, more than the memory of 24 MiB"
         ) as e:
-            vg.predict(model, data, method=method, memory="24MiB")
-    assert vg.predict(model, data, method=method, memory=needed(e.value)).method == method
+            vg.predict(model, data, memory="24MiB", **asked)
+    assert vg.predict(model, data, memory=needed(e.value), **asked).method == method
 
 
 def test_the_walks_of_one_node_may_be_too_many():

@@ -22,7 +22,7 @@ from varigraph.prediction import memory
 
 def diagonal(model, graph, **options):
     """The paper's method, whatever is left to it."""
-    return vg.predict(model, graph, **{"method": "diagonal", **options})
+    return vg.predict(model, graph, **{"method": "diagonal", "links": "bernoulli", **options})
 
 
 # ---- equation 13 ----

@@ -281,7 +281,8 @@ def test_graphs_of_no_or_one_uncertain_link(method, links):
     graph = path(3)
     graph.edge_index = torch.tensor([[0], [1]])[:, :links]
     graph.edge_prob = torch.full((links,), 0.5)
-    pred = vg.predict(Mixed().eval(), graph, method=method, sources=["features", "links"])
+    asked = {"sources": ["features", "links"], "links": "bernoulli"}
+    pred = vg.predict(Mixed().eval(), graph, method=method, **asked)
     assert bool(pred.total.isfinite().all())
     assert float(pred.total.min()) > 0
 
@@ -298,14 +299,16 @@ def test_a_certain_self_loop_is_no_coin():
     certain = vg.predict(model, graph, samples=0)
     torch.testing.assert_close(certain.total, plain.total)
     graph.edge_prob = torch.tensor([1.0, 1.0, 0.5])
-    assert vg.predict(model, graph, samples=0).method.startswith("sampled: ")
+    pred = vg.predict(model, graph, samples=0, links="bernoulli")
+    assert pred.method.startswith("sampled: ")
 
 
 def test_parts_of_a_regression_add_up_to_its_variance():
     graph, model = path(), Ending(nn.Identity()).eval()
     graph.x_var, graph.edge_prob = 1e4, torch.full((10,), 0.6)
+    asked = {"task": "regression", "samples": 0, "links": "bernoulli"}
     for method in ["first-order", "covariance"]:
-        pred = vg.predict(model, graph, method=method, task="regression", samples=0)
+        pred = vg.predict(model, graph, method=method, **asked)
         torch.testing.assert_close(pred.total, pred.logits.var)
         assert all(float(part.min()) >= 0 for part in pred.by_source.values())
 
@@ -344,7 +347,8 @@ def test_parts_of_a_node_do_not_depend_on_the_others_asked_for():
     model, graph = GCN(3, 4, 2, 2, dropout=0.3).eval(), path(4)
     graph.edge_index = torch.tensor([[1, 2, 3], [0, 0, 0]])
     graph.x_var, graph.edge_prob = 4.0, torch.tensor([1.0, 0.3, 1.0])
-    whole = vg.predict(model, graph, method="covariance")
-    alone = vg.predict(model, graph, method="covariance", nodes=[3])  # to which no coin leads
+    asked = {"method": "covariance", "links": "bernoulli"}
+    whole = vg.predict(model, graph, **asked)
+    alone = vg.predict(model, graph, nodes=[3], **asked)  # to which no coin leads
     for part, variance in whole.by_source.items():
         torch.testing.assert_close(alone.by_source[part], variance[[3]])

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,6 +18,11 @@ from prediction.networks import Functional, made, noisy_ring, ring
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import scaled_messages
+
+#: Links here are coins that silence messages.
+attribute = partial(vg.attribute, links="bernoulli")
+predict = partial(vg.predict, links="bernoulli")
+
 
 ALL = 10**6
 
@@ -123,7 +129,7 @@ def test_a_linear_network_by_its_dense_matrices():
         for inner, early in [(eye, c1), (average, a1)]
     )
     want = jacobian**2 * graph.x_var.numpy()
-    blame = vg.attribute(model, graph, node, output=output, of="logit", top=ALL)
+    blame = attribute(model, graph, node, output=output, of="logit", top=ALL)
     assert blame.variance == pytest.approx(want.sum(), rel=1e-12)
     assert len(blame.features) == np.count_nonzero(want)
     for entry in blame.features:
@@ -143,7 +149,7 @@ def test_coins_of_one_layer_are_exact_by_enumeration():
         value = float(weighted(model, graph, weight)[1, 2])
         prob = np.prod(np.where(np.array(coins) == 1, chance, 1 - chance))
         mean, square = mean + prob * value, square + prob * value**2
-    blame = vg.attribute(model, graph, 1, output=2, task="regression")
+    blame = attribute(model, graph, 1, output=2, task="regression")
     assert blame.variance == pytest.approx(square - mean**2, rel=1e-10)
     assert blame.value == pytest.approx(mean, rel=1e-12)
     assert {(k.source, k.target) for k in blame.links} == {(0, 1), (1, 2)}
@@ -154,16 +160,16 @@ def test_coins_of_one_layer_are_exact_by_enumeration():
 def test_it_agrees_with_the_closed_form_of_one_layer(layer):
     graph, model = uncertain_ring(), made(lambda: layer(4, 3))
     options = {"task": "regression", "samples": 0, "method": "diagonal"}
-    pred = vg.predict(model, graph, **options)
+    pred = predict(model, graph, **options)
     for node, output in itertools.product(range(3), range(3)):
-        blame = vg.attribute(model, graph, node, output=output, task="regression")
+        blame = attribute(model, graph, node, output=output, task="regression")
         for source in ("features", "links"):
             want = pred.by_source[source][node, output].item()
             assert blame.by_source[source] == pytest.approx(want, rel=1e-10)
     alone = graph.clone()
     del alone.edge_prob
-    total = vg.predict(model, alone, **options).total
-    blame = vg.attribute(model, alone, 4, output=0, task="regression")
+    total = predict(model, alone, **options).total
+    blame = attribute(model, alone, 4, output=0, task="regression")
     assert blame.variance == pytest.approx(total[4, 0].item(), rel=1e-12)
 
 
@@ -185,7 +191,7 @@ def test_it_agrees_with_finite_differences(build, of):
     output = 2
     number = {"logit": lambda row: row[output], "probability": lambda row: row.softmax(-1)[output]}
     features, links = by_hand(model, graph, 1, number[of])
-    blame = vg.attribute(model, graph, 1, output=output, of=of, top=ALL)
+    blame = attribute(model, graph, 1, output=output, of=of, top=ALL)
     size = blame.variance
     assert size > 0
     for entry in blame.features:
@@ -200,7 +206,7 @@ def test_it_agrees_with_finite_differences(build, of):
 
 def test_both_directions_share_one_coin():
     graph, model, step = path(), made(lambda: Linear2(features=2)), 1e-6
-    blame = vg.attribute(model, graph, 1, of="logit", output=0)
+    blame = attribute(model, graph, 1, of="logit", output=0)
     link = next(k for k in blame.links if (k.source, k.target) == (1, 2))
     shift = step * directed(graph, link)
     assert int(directed(graph, link).sum()) == 2
@@ -213,7 +219,7 @@ def test_both_directions_share_one_coin():
 def test_directions_that_disagree_have_a_coin_each():
     graph, model = path(), made(lambda: Linear2(features=2))
     graph.edge_prob[4] = 0.5  # 2 -> 1, where 1 -> 2 has 0.6
-    blame = vg.attribute(model, graph, 1, of="logit", output=0)
+    blame = attribute(model, graph, 1, of="logit", output=0)
     links = {(k.source, k.target): k for k in blame.links}
     assert not links[1, 2].both_ways
     assert not links[2, 1].both_ways
@@ -224,11 +230,11 @@ def test_directions_that_disagree_have_a_coin_each():
 
 def test_repeated_listings_share_their_coin():
     graph, model = path(), made(lambda: gnn.GraphConv(2, 3))
-    once = vg.attribute(model, graph, 1, of="logit", output=0)
+    once = attribute(model, graph, 1, of="logit", output=0)
     twice = graph.clone()
     twice.edge_index = torch.cat([graph.edge_index, graph.edge_index[:, :1]], 1)  # 0 -> 1 again
     twice.edge_prob = torch.cat([graph.edge_prob, graph.edge_prob[:1]])
-    blame = vg.attribute(model, twice, 1, of="logit", output=0)
+    blame = attribute(model, twice, 1, of="logit", output=0)
     first, again = (next(k.variance for k in b.links if k.source == 0) for b in (once, blame))
     assert again == pytest.approx(4 * first)  # one coin that moves two messages
 
@@ -236,16 +242,16 @@ def test_repeated_listings_share_their_coin():
 def test_a_link_in_one_direction_is_printed_as_one():
     graph = path()
     graph.edge_index, graph.edge_prob = graph.edge_index[:, :3], graph.edge_prob[:3]
-    blame = vg.attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 1)
+    blame = attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 1)
     assert [(k.source, k.target, k.both_ways) for k in blame.links] == [(0, 1, False)]
 
 
 def test_links_read_as_weights_cause_nothing():
     graph, model = uncertain_ring(), made(Functional)
-    blame = vg.attribute(model, graph, 0, links="weight")
+    blame = attribute(model, graph, 0, links="weight")
     assert blame.links == ()
     assert blame.by_source["links"] == 0
-    coins = vg.attribute(model, graph, 0)
+    coins = attribute(model, graph, 0)
     assert blame.by_source["features"] == pytest.approx(coins.by_source["features"])
 
 
@@ -269,8 +275,8 @@ class Ending(nn.Module):
 )
 def test_a_softmax_at_the_end_changes_nothing(last, of):
     graph, model = uncertain_ring(), made(lambda: Ending(nn.Identity()))
-    want = vg.attribute(model, graph, 3, of=of)
-    got = vg.attribute(made(lambda: Ending(last)), graph, 3, of=of)
+    want = attribute(model, graph, 3, of=of)
+    got = attribute(made(lambda: Ending(last)), graph, 3, of=of)
     assert got.variance == pytest.approx(want.variance, rel=1e-10)
     assert (got.output, got.of) == (want.output, of)
     assert got.value == pytest.approx(want.value)
@@ -280,7 +286,7 @@ def test_the_predicted_class_is_the_default():
     graph, model = uncertain_ring(), made(Functional)
     logits = weighted(model, graph, graph.edge_prob)
     for node in range(6):
-        blame = vg.attribute(model, graph, node)
+        blame = attribute(model, graph, node)
         assert blame.output == int(logits[node].argmax())
         assert blame.value == pytest.approx(float(logits[node].softmax(-1).max()))
 
@@ -289,8 +295,8 @@ def test_sure_answers_keep_their_digits_in_float32():
     graph, model = uncertain_ring(), made(lambda: gnn.GCNConv(4, 3))
     with torch.no_grad():
         model.bias.copy_(torch.tensor([25.0, 0.0, 0.0]))  # a probability of 1 in float32
-    want = vg.attribute(model, graph, 0)
-    got = vg.attribute(model.float(), uncertain_ring(dtype=torch.float32), 0)
+    want = attribute(model, graph, 0)
+    got = attribute(model.float(), uncertain_ring(dtype=torch.float32), 0)
     assert 0 < want.variance < 1e-16
     assert got.variance == pytest.approx(want.variance, rel=1e-4)
 
@@ -299,7 +305,7 @@ def test_sure_answers_keep_their_digits_in_float32():
 def test_regression_of_one_number(squeezed):
     graph, model = uncertain_ring(), made(lambda: gnn.GCNConv(4, 1))
     forward = (lambda m, x, d: m(x, d.edge_index)[:, 0]) if squeezed else None
-    blame = vg.attribute(model, graph, 2, task="regression", forward=forward)
+    blame = attribute(model, graph, 2, task="regression", forward=forward)
     assert (blame.output, blame.of) == (0, "value")
     assert blame.variance > 0
 
@@ -318,8 +324,8 @@ def test_permuting_the_nodes_permutes_the_result():
         place[graph.edge_index][:, shuffle],
         graph.edge_prob[shuffle],
     )
-    here = vg.attribute(model, graph, 2, top=ALL)
-    there = vg.attribute(model, moved, int(place[2]), top=ALL)
+    here = attribute(model, graph, 2, top=ALL)
+    there = attribute(model, moved, int(place[2]), top=ALL)
     assert there.variance == pytest.approx(here.variance, rel=1e-10)
     number = place.tolist()
     want = {(number[f.node], f.feature): f.variance for f in here.features}
@@ -331,7 +337,7 @@ def test_permuting_the_nodes_permutes_the_result():
 
 @pytest.mark.parametrize("top", [0, 1, 3, 20, ALL])
 def test_largest_first_and_everything_adds_up(top):
-    blame = vg.attribute(made(Functional), uncertain_ring(), 0, top=top)
+    blame = attribute(made(Functional), uncertain_ring(), 0, top=top)
     for causes in (blame.features, blame.nodes, blame.links):
         parts = [cause.variance for cause in causes]
         assert parts == sorted(parts, reverse=True)
@@ -351,7 +357,7 @@ def test_largest_first_and_everything_adds_up(top):
 def test_only_the_neighbourhood_is_to_blame():
     graph = path()
     graph.x_var = 0.1
-    blame = vg.attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 0)
+    blame = attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 0)
     assert {n.node for n in blame.nodes} == {0, 1}
     assert [(k.source, k.target) for k in blame.links] == [(0, 1)]
 
@@ -359,7 +365,7 @@ def test_only_the_neighbourhood_is_to_blame():
 def test_features_without_noise_are_not_to_blame():
     graph = noisy_ring()
     graph.x_var = torch.tensor([0.0, 0.2, 0.0, 0.0]).double()
-    blame = vg.attribute(made(Functional), graph, 0)
+    blame = attribute(made(Functional), graph, 0)
     assert {f.feature for f in blame.features} == {1}
 
 
@@ -377,7 +383,7 @@ def one_culprit():
 
 
 def test_the_text_gives_advice():
-    blame = vg.attribute(*one_culprit(), 1, of="logit", output=0)
+    blame = attribute(*one_culprit(), 1, of="logit", output=0)
     text = str(blame)
     share = f"{100 * blame.features[0].share:.0f} %"
     assert f"measure again: feature 1 of node 0 ({share} of the variance)" in text
@@ -391,7 +397,7 @@ def test_the_text_uses_the_names_of_the_data():
     graph.node_names = ["Ada", "Bo", "Cy", "Di"]
     graph.feature_names = ["age", "income"]
     graph.class_names = ["no", "yes"]
-    text = str(vg.attribute(model, graph, 1, output=1))
+    text = str(attribute(model, graph, 1, output=1))
     assert "node Bo, probability of class yes" in text
     assert "feature income of node Ada" in text
     assert "link Bo - Cy" in text
@@ -404,7 +410,7 @@ def test_a_node_is_named_where_no_feature_of_it_stands_out():
     model = made(lambda: gnn.SAGEConv(50, 2))
     with torch.no_grad():
         model.lin_r.weight.fill_(1.0)
-    text = str(vg.attribute(model, graph, 1, of="logit", output=0))
+    text = str(attribute(model, graph, 1, of="logit", output=0))
     assert "measure again: all of node 1 (" in text
     assert "all others" in text
     assert "verify" not in text
@@ -414,13 +420,13 @@ def test_the_text_says_so_where_nothing_is_to_blame():
     graph = path()
     graph.x_var = torch.tensor([[0.1], [0.0], [0.0], [0.0]]).double()
     del graph.edge_prob
-    blame = vg.attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 3)  # two hops too far
+    blame = attribute(made(lambda: gnn.SAGEConv(2, 3)), graph, 3)  # two hops too far
     assert blame.variance == 0
     assert "nothing in the data" in str(blame)
 
 
 def test_the_dict_is_ready_for_json():
-    blame = vg.attribute(*one_culprit(), 1)
+    blame = attribute(*one_culprit(), 1)
     kept = json.loads(json.dumps(blame.to_dict()))
     assert kept["variance"] == blame.variance
     assert kept["features"][0]["feature"] == 1
@@ -442,8 +448,8 @@ def test_the_model_the_data_and_the_random_state_are_as_before():
     flags = [p.requires_grad for p in model.parameters()]
     features, random_before = graph.x.clone(), torch.get_rng_state()
     with torch.no_grad():  # a caller's choice that must not matter
-        blame = vg.attribute(model, graph, 0)
-    assert blame.variance == vg.attribute(model.eval(), graph, 0).variance
+        blame = attribute(model, graph, 0)
+    assert blame.variance == attribute(model.eval(), graph, 0).variance
     model.train()
     model.convs[0].eval()
     assert [m.training for m in model.modules()] == modes
@@ -459,43 +465,43 @@ def test_the_model_the_data_and_the_random_state_are_as_before():
 def test_training_flags_come_back_after_an_error_too():
     model = made(Functional).train()
     with pytest.raises(ModelError):
-        vg.attribute(model, noisy_ring(), 0, forward=lambda m, x, data: "nothing")
+        attribute(model, noisy_ring(), 0, forward=lambda m, x, data: "nothing")
     assert all(m.training for m in model.modules())
 
 
 def test_the_model_may_work_in_place_on_its_input():
     graph, model = uncertain_ring(), made(Functional)
-    want = vg.attribute(model, graph, 0, forward=lambda m, x, d: m(x.relu(), d.edge_index))
-    got = vg.attribute(model, graph, 0, forward=lambda m, x, d: m(x.relu_(), d.edge_index))
+    want = attribute(model, graph, 0, forward=lambda m, x, d: m(x.relu(), d.edge_index))
+    got = attribute(model, graph, 0, forward=lambda m, x, d: m(x.relu_(), d.edge_index))
     assert got == want
 
 
 @pytest.mark.parametrize("layer", [gnn.GCNConv, gnn.SGConv])
 def test_caches_of_layers_are_left_alone(layer):
     graph, model = noisy_ring(), made(lambda: layer(4, 3, cached=True))
-    fresh = vg.attribute(model, graph, 0)
+    fresh = attribute(model, graph, 0)
     assert not any(v is not None for k, v in vars(model).items() if k.startswith("_cached"))
     other = ring()
     model(other.x * 2, other.edge_index)  # fills the cache
     kept = {k: v for k, v in vars(model).items() if k.startswith("_cached")}
-    assert vg.attribute(model, graph, 0) == fresh
+    assert attribute(model, graph, 0) == fresh
     assert all(vars(model)[k] is v for k, v in kept.items())
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_a_sparse_adjacency_will_do_for_features():
     graph, model = noisy_ring(), made(lambda: gnn.SAGEConv(4, 3))
-    want = vg.attribute(model, graph, 0)
+    want = attribute(model, graph, 0)
     graph.adj_t = to_torch_csr_tensor(graph.edge_index.flip(0), size=6).double()
     graph.edge_index = None
-    assert vg.attribute(model, graph, 0).variance == pytest.approx(want.variance)
+    assert attribute(model, graph, 0).variance == pytest.approx(want.variance)
 
 
 def test_inference_mode_of_the_caller_does_not_matter():
     graph, model = uncertain_ring(), made(Functional)
     with torch.inference_mode():
-        inside = vg.attribute(model, graph, 0)
-    assert inside == vg.attribute(model, graph, 0)
+        inside = attribute(model, graph, 0)
+    assert inside == attribute(model, graph, 0)
 
 
 # ---- errors ----
@@ -518,7 +524,7 @@ def test_inference_mode_of_the_caller_does_not_matter():
 )
 def test_options_that_make_no_sense(options, message):
     with pytest.raises(OptionError, match=message):
-        vg.attribute(made(Functional), uncertain_ring(), **{"node": 0, **options})
+        attribute(made(Functional), uncertain_ring(), **{"node": 0, **options})
 
 
 @pytest.mark.parametrize("sure", ["nothing", "zero", "weights"])
@@ -529,7 +535,7 @@ def test_data_without_doubt_is_refused(sure):
     if sure == "weights":
         graph.edge_prob = torch.full((12,), 0.5).double()
     with pytest.raises(GraphError, match="nothing in the data is uncertain"):
-        vg.attribute(made(Functional), graph, 0, links="weight")
+        attribute(made(Functional), graph, 0, links="weight")
 
 
 @pytest.mark.parametrize("field", ["node_names", "feature_names", "class_names"])
@@ -537,7 +543,7 @@ def test_names_must_be_complete(field):
     graph = noisy_ring()
     graph[field] = ["one"]
     with pytest.raises(GraphError, match=f"{field} has 1 entries"):
-        vg.attribute(made(Functional), graph, 0)
+        attribute(made(Functional), graph, 0)
 
 
 @pytest.mark.parametrize(
@@ -556,13 +562,13 @@ def test_names_must_be_complete(field):
 def test_models_that_cannot_be_followed(forward, message):
     before = torch.get_rng_state()
     with pytest.raises(ModelError, match=message):
-        vg.attribute(made(Functional), noisy_ring(), 0, forward=forward)
+        attribute(made(Functional), noisy_ring(), 0, forward=forward)
     assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_softmax_is_no_regression():
     with pytest.raises(ModelError, match="ends in a softmax"):
-        vg.attribute(made(lambda: Ending(nn.Softmax(-1))), noisy_ring(), 0, task="regression")
+        attribute(made(lambda: Ending(nn.Softmax(-1))), noisy_ring(), 0, task="regression")
 
 
 def test_links_that_no_layer_uses():
@@ -570,4 +576,4 @@ def test_links_that_no_layer_uses():
     del graph.x_var
     model = made(Functional)
     with pytest.raises(ModelError, match="does not depend on the links"):
-        vg.attribute(model, graph, 0, forward=lambda m, x, d: m.first.lin_r(x))
+        attribute(model, graph, 0, forward=lambda m, x, d: m.first.lin_r(x))

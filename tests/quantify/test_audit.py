@@ -69,9 +69,10 @@ def test_too_few_draws_are_said_to_be_too_few():
 def test_every_source_alone():
     graph = noisy_ring()
     graph.edge_prob = torch.full((12,), 0.7).double()
-    found = vg.audit(made(Functional), graph, method="diagonal", samples=200)
+    coins = {"samples": 200, "links": "bernoulli"}
+    found = vg.audit(made(Functional), graph, method="diagonal", **coins)
     assert [row.source for row in found.rows] == ["total", "features", "links", "weights"]
-    some = vg.audit(made(Functional), graph, samples=200, sources=("links", "features"))
+    some = vg.audit(made(Functional), graph, sources=("links", "features"), **coins)
     assert [row.source for row in some.rows] == ["total", "features", "links"]
     read_back = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert read_back["rows"][2]["source"] == "links"
@@ -88,7 +89,8 @@ def test_answers_that_nothing_moves_are_left_out_and_counted():
     graph = ring()
     graph.edge_prob = torch.ones(12).double()
     graph.edge_prob[0] = 0.5  # the link 0 -> 1 alone: its way back has a chance of its own
-    found = vg.audit(made(lambda: gnn.SAGEConv(4, 3)), graph, method="diagonal", samples=400)
+    coins = {"method": "diagonal", "links": "bernoulli"}
+    found = vg.audit(made(lambda: gnn.SAGEConv(4, 3)), graph, samples=400, **coins)
     assert found.rows[0].logits.compared == 3
     assert found.rows[0].logits.left_out == 15
     assert "15 left out" in str(found)

@@ -45,7 +45,7 @@ def plain_logits(model: nn.Module, graph: Data) -> Tensor:  # -> [nodes, classes
         GraphError: the graph or its link probabilities cannot be right.
         ModelError: model and graph do not fit together.
     """
-    certain = ask(model, graph, samples=0).only()
+    certain = ask(model, graph, links="bernoulli", samples=0).only()
     with opened_network(certain) as network:
         logits = network.once({})
     check_output(Gaussian.certain(logits), "classification", logits=True)
@@ -74,7 +74,13 @@ class McDropout:
     def predict(self, graph: Data, *, samples: int = 100, seed: int = 0) -> Prediction:
         """The mean over that many masks, at least two, with standard errors."""
         drawn = predict(
-            self.model, graph, method="sampled", sources=(WEIGHTS,), samples=samples, seed=seed
+            self.model,
+            graph,
+            method="sampled",
+            links="bernoulli",  # messages are weighted as in training
+            sources=(WEIGHTS,),
+            samples=samples,
+            seed=seed,
         )
         return replace(drawn, method="mc-dropout")
 

@@ -103,7 +103,9 @@ Epochs = Annotated[int, typer.Option(help="Passes over the training nodes.")]
 LinkReading = Annotated[
     str,
     typer.Option(
-        help="Uncertain links are coins (bernoulli) or weights (weight).", autocompletion=readings
+        help="Uncertain links have messages silenced by coins (bernoulli), weigh them (weight), or "
+        "may be missing from the graph (removed).",
+        autocompletion=readings,
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]

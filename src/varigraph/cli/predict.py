@@ -110,9 +110,10 @@ def predict(
     links: Annotated[
         str | None,
         typer.Option(
-            help="Links with an edge_prob are coins (bernoulli) or weights (weight).",
+            help="Links with an edge_prob may be missing from the graph (removed), have their "
+            "messages silenced (bernoulli), or weigh them (weight).",
             autocompletion=readings,
-            show_default="bernoulli, or that of the run",
+            show_default="removed, or that of the run",
             rich_help_panel=NOISE,
         ),
     ] = None,

@@ -221,6 +221,11 @@ class LinkProbabilities:
         self._listed, self._prob = plain(edge_index), prob
 
     @property
+    def tossed(self) -> bool:
+        """Whether the numbers are what coins show: here they are chances."""
+        return False
+
+    @property
     def listed(self) -> tuple[Tensor, Tensor]:  # [2, edges], [edges]
         """The links as the data lists them, and the chance of each."""
         return self._listed, self._prob
@@ -256,6 +261,16 @@ class LinkProbabilities:
         """Number of the coin that decides about each of a layer's links; -1 for those it adds."""
         none = self.coins.of_edge.new_full((1,), -1)
         return torch.cat([self.coins.of_edge, none])[self._edge_of(plain(edge_index))]
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Whether a link is listed more than once."""
+        keys = self._sorted[0]
+        return bool((keys[1:] == keys[:-1]).any())
+
+    def places(self, edge_index: Tensor) -> Tensor:  # [2, m] -> [m]
+        """Which of the listed links each of a layer's links is; -1 where it is none of them."""
+        return self._edge_of(plain(edge_index))
 
     def _edge_of(self, links: Tensor) -> Tensor:  # [2, m] -> [m]
         """Which of the listed links each one is; -1 where it is none of them."""

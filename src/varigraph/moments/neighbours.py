@@ -15,6 +15,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import ByRows, Gaussian
 from varigraph.moments.links import LinkProbabilities, counted, each_once, merged, plain
 from varigraph.moments.propagation import current, recorded
+from varigraph.moments.renumbering import same_nodes
 from varigraph.moments.tape import Sum
 from varigraph.sparse import Sparse, by_mkl
 
@@ -213,7 +214,7 @@ def neighbours_of(
         weight = weight / torch.bincount(target, minlength=nodes).clamp(min=1)[target]
     prob = coin_of = None
     if links is not None:
-        _same_nodes(nodes, links)
+        same_nodes("a layer", {nodes}, links)
         prob = links.of(torch.stack([first, second]), own_loops=certain_loops).to(dtype)
         if links.reading == "weight":
             weight, prob = weight * prob, None
@@ -243,14 +244,6 @@ def _merged(
         nodes,
         None if coin_of is None else pairs.first(coin_of),
     )
-
-
-def _same_nodes(nodes: int, links: LinkProbabilities) -> None:
-    if nodes != links.nodes:
-        raise ModelError(
-            f"a layer works on {nodes} nodes, the link probabilities are for {links.nodes}",
-            "leave edge_prob out, or pool nodes only after the last message-passing layer",
-        )
 
 
 def as_edge_index(

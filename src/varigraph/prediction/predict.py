@@ -53,7 +53,7 @@ def predict(
     data: Data,
     *,
     method: Method = "auto",
-    links: Reading = "bernoulli",
+    links: Reading = "removed",
     sources: Sequence[str] | None = None,
     samples: int = 100,
     weights: Weights | None = None,
@@ -86,10 +86,13 @@ def predict(
             too small. ``"sampled"``: brute force, exact for any model, with standard errors.
             ``"auto"``: first-order where every layer has a rule and its walks fit in memory, else
             sampled, whatever stands in the way; the answer's ``method`` says which and why.
-        links: how ``edge_prob`` is read. ``"bernoulli"``: a coin per link, which removes the
-            message but not the neighbour from the count. ``"weight"``: Theorem 1 as printed.
+        links: how ``edge_prob`` is read. ``"removed"``: a coin per link; where it says no, the
+            model answers for the graph without the link. ``"bernoulli"``: the coin silences the
+            message, and leaves counts, degrees and attention as they were. ``"weight"``: Theorem 1
+            as printed.
         sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
-            all that the data and the model carry. What is left out is held at its mean.
+            all that the data and the model carry. What is left out is held at its mean: a link
+            that may be removed is there.
         samples: number T of dropout masks, at least 2; 0 takes the weights as certain. With
             ``method="sampled"``: number of draws of everything, at least 2.
         weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
@@ -161,7 +164,7 @@ def ask(
     model: nn.Module,
     data: Data,
     *,
-    links: Reading = "bernoulli",
+    links: Reading = "removed",
     sources: Sequence[str] | None = None,
     samples: int = 100,
     weights: Weights | None = None,

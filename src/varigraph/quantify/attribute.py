@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from torch import Tensor, nn
+from torch import nn
 from torch_geometric.data import Data
 
-from varigraph.data.graph_parts import called
-from varigraph.errors import GraphError, OptionError
+from varigraph.errors import GraphError
 from varigraph.moments.links import Coins, Reading
-from varigraph.options import one_of, whole
+from varigraph.options import whole
 from varigraph.prediction.calling import Forward
 from varigraph.prediction.network_call import guarded
 from varigraph.prediction.predict import ask
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import SOURCES
-from varigraph.prediction.tasks import Task, probabilities
+from varigraph.prediction.tasks import Task
+from varigraph.quantify.asked import Scale, column_of, number_of, place_of_node, scale_of
+from varigraph.quantify.left_out import jumps
 from varigraph.quantify.slopes import (
     Causes,
     differentiable,
@@ -33,7 +34,6 @@ from varigraph.quantify.slopes import (
     total_of,
 )
 
-Scale = Literal["probability", "logit", "value"]
 #: Rows of each table, and lines of advice, that are printed; the fields hold more.
 ROWS, ADVICE = 5, 5
 #: A feature is named in the advice if it has this part of its node's variance; else the node is.
@@ -216,15 +216,6 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else f"{100 * share:.1g} %"
 
 
-#: What the number asked about can be, the default first.
-SCALES: dict[Task, tuple[Scale, ...]] = {
-    "classification": ("probability", "logit"),
-    "binary": ("probability", "logit"),
-    "multilabel": ("probability", "logit"),
-    "regression": ("value",),
-}
-
-
 def attribute(
     model: nn.Module,
     data: Data,
@@ -232,7 +223,7 @@ def attribute(
     *,
     output: int | None = None,
     of: Scale | None = None,
-    links: Reading = "bernoulli",
+    links: Reading = "removed",
     task: Task = "classification",
     forward: Forward | None = None,
     top: int = 20,
@@ -241,21 +232,19 @@ def attribute(
 
     .. math::
         V[y] \approx \sum_{w,k} \sigma_{wk}^2 \left(\frac{\partial y}{\partial x_{wk}}\right)^2
-            + \sum_{\{u,v\}} p (1 - p) \left(\frac{\partial y}{\partial z_{uv}}\right)^2
+            + \sum_{\{u,v\}} p (1 - p) \left(y - y_{-uv}\right)^2
 
-    with the noise variance :math:`\sigma_{wk}^2` of feature k of node w, and the coin z of the link
-    {u, v}, which is real with chance p: one coin for both directions where their chances agree. It
-    says what to measure again and which link to verify. Slopes are plain derivatives at the mean
-    (features at ``x``, coins at p as weights of their messages), by automatic differentiation
-    through the model as it is: any differentiable model will do, attention included.
+    with the noise variance :math:`\sigma_{wk}^2` of feature k of node w, and the answer
+    :math:`y_{-uv}` for the graph without the link {u, v}, which is real with chance p: one coin for
+    both directions where their chances agree. It says what to measure again and which link to
+    verify. Slopes are derivatives at ``x``, with all links there, by automatic differentiation
+    through any differentiable model. With ``links="bernoulli"`` links have slopes too, by their
+    coins as weights of messages, at p. It is about the data: dropout is off.
 
-    It is about the data: dropout is off and the weights count as certain. Exact for networks that
-    are linear in the features, on the scale of the logits, and for the coins of one layer. Else
-    it is the first order: what curvature does (that of a coin met in two layers included), and
-    what noise and coins or two coins do together, is in :func:`varigraph.predict` only.
-
-    The cost is one forward and one backward pass over the whole graph, whose degrees and
-    neighbour counts a cut-out neighbourhood would get wrong.
+    Exact for networks that are linear in the features, on the scale of the logits. Else it is the
+    first order: what curvature does, and what noise and links or two links do together, is in
+    :func:`varigraph.predict` only. The cost is a forward and a backward pass, and a forward pass
+    for every doubtful link that the answer can depend on.
 
     Args:
         model: any trained network of torch_geometric; it is as before afterwards.
@@ -264,7 +253,7 @@ def attribute(
         node: whose answer to explain, by its number or by its name in ``data.node_names``.
         output: the class or label, the likeliest by default; in regression the column.
         of: ``"probability"`` (default) or ``"logit"`` of the class; in regression ``"value"``.
-        links: ``"bernoulli"``, a coin per link, or ``"weight"``, a certain factor: no cause.
+        links: how ``edge_prob`` is read, as for :func:`predict`; a ``"weight"`` is no cause.
         task: what the model's output means, as in :func:`varigraph.predict`.
         forward: how to call the model, ``forward(model, x, data)``, where ``model(x, edge_index)``
             is not what it wants.
@@ -285,22 +274,23 @@ def attribute(
         >>> blame.node, blame.of, len(blame.features), blame.variance > 0
         (7, 'probability', 20, True)
     """
-    scale = _scale(task, of)
+    scale = scale_of(task, of)
     top = whole("top", top, remedy="top=20")
     question = ask(model, data, links=links, task=task, forward=forward, samples=0)
-    place = _place(node, data)
+    place = place_of_node(node, data)
     with guarded(model, question.run, data.x), differentiable(question) as network:
         leaves = leaves_of(question)
         rows = outputs(network, leaves)
         # In float64, or the probabilities of sure answers lose their slopes.
         row = rows[place].cpu().double()
-        column = _column(output, row, scale)
-        number = (probabilities(row, task) if scale == "probability" else row)[column]
+        column = column_of(output, row, scale)
+        number = number_of(row, column, scale, task)
         slope = slopes(number, {name: leaf.value for name, leaf in leaves.items()})
+        jump = jumps(network, lambda row: number_of(row, column, scale, task), place)
     coins = None if question.links is None else question.links.coins
     return _attribution(
         feature_causes(slope.get(FEATURES), question.x.var),
-        link_causes(slope.get(LINKS), coins),
+        link_causes(slope.get(LINKS, jump), coins),
         {name: total_of(slope[name], leaf.variance) for name, leaf in leaves.items()},
         coins,
         top,
@@ -357,30 +347,7 @@ def _link_share(coins: Coins, coin: int, variance: float, share: float) -> LinkS
     )
 
 
-def _place(node: int | str, data: Data) -> int:
-    if isinstance(node, str):
-        return called([node], data)[0]
-    last = len(data.x) - 1
-    return whole("node", node, most=last, remedy=f"count from 0 to {last}")
-
-
-def _column(output: int | None, row: Tensor, scale: Scale) -> int:  # [outputs]
-    if output is not None:
-        last = len(row) - 1
-        return whole("output", output, most=last, remedy=f"count from 0 to {last}")
-    if scale == "value" and len(row) > 1:
-        raise OptionError(f"the model has {len(row)} outputs per node", "say which: output=0")
-    return int(row.argmax())
-
-
-def _scale(task: Task, of: Scale | None) -> Scale:
-    """The scale asked for."""
-    known = SCALES[one_of("task", task, list(SCALES))]
-    return known[0] if of is None else one_of("of", of, known)
-
-
 def _names(data: Data, outputs: int, task: Task) -> Names:
-    """Names that the data carries, one for each thing that they name."""
     (nodes, features), classes = data.x.shape, None
     if task != "regression":
         classes = ["yes"] if task == "binary" else _checked(data, "class_names", outputs)

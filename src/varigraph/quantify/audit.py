@@ -155,7 +155,7 @@ def audit(
     *,
     method: Method = "auto",
     samples: int = 2000,
-    links: Reading = "bernoulli",
+    links: Reading = "removed",
     sources: Sequence[str] | None = None,
     masks: int | None = None,
     seed: int = 0,

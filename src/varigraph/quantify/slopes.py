@@ -18,12 +18,13 @@ from varigraph.moments.running import no_randomness
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun
+from varigraph.prediction.sources.links import Links
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
 from varigraph.prediction.tasks import check_output
 
 
 def leaves_of(question: Question) -> dict[str, Leaf]:
-    """What to differentiate by, source by source.
+    """What to differentiate by, source by source; links that are removed are not among it.
 
     Raises:
         GraphError: nothing is in doubt, so that there is nothing to divide.
@@ -31,11 +32,11 @@ def leaves_of(question: Question) -> dict[str, Leaf]:
     doubtful = [source for source in considered(question) if source.uncertain(question)]
     found = {source.name: source.leaf(question) for source in doubtful}
     leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
-    if not leaves:
+    if not leaves and not any(isinstance(source, Links) for source in doubtful):
         raise GraphError(
             "nothing in the data is uncertain: there is no variance to divide",
             "data.x_var = 0.1 (noise of the features) or data.edge_prob = ... (chances of the "
-            'links, below 1, read with links="bernoulli")',
+            'links, below 1, read with another option than links="weight")',
         )
     return leaves
 
@@ -90,6 +91,8 @@ def slopes(number: Tensor, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
     Raises:
         ModelError: y cannot be differentiated, or does not depend on one of the inputs.
     """
+    if not inputs:
+        return {}
     try:
         found = torch.autograd.grad(number, list(inputs.values()), allow_unused=True)
     except RuntimeError as error:
@@ -172,7 +175,7 @@ def link_causes(slope: Tensor | None, coins: Coins | None) -> Causes:  # [coins]
     r"""Links, each with :math:`p (1 - p) (\partial y / \partial z)^2` of its coin z.
 
     Args:
-        slope: of the answer by every coin; None where no link is in doubt.
+        slope: of the answer by every coin, or its jump; None where no link is in doubt.
         coins: the coins.
     """
     if slope is None or coins is None:

@@ -35,7 +35,8 @@ class Two(nn.Module):
 
 
 def first_order(model, graph, **options):
-    return vg.predict(model, graph, method="first-order", task="regression", **options)
+    given = {"task": "regression", "links": "bernoulli", **options}
+    return vg.predict(model, graph, method="first-order", **given)
 
 
 def jacobian_variance(model, graph):
@@ -200,7 +201,9 @@ def test_noise_and_coins_in_one_layer_are_exact():
     graph, model = uncertain(noisy_ring(), 0.7), made(lambda: gnn.SAGEConv(4, 3))
     mean, parts = enumerated_with_noise(model, graph, 0.7)
     for method in ("first-order", "diagonal"):
-        got = vg.predict(model, graph, method=method, samples=0, task="regression")
+        got = vg.predict(
+            model, graph, method=method, samples=0, task="regression", links="bernoulli"
+        )
         assert torch.allclose(got.mean, mean, rtol=1e-9)
         assert torch.allclose(got.total, sum(parts.values()), rtol=1e-9)
         for part in PARTS:
@@ -300,7 +303,7 @@ def test_the_total_of_everything_is_that_of_drawn_runs(task, ratio):
     model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3))
     runs = runs_of_everything(model, graph, 0.8)
     runs = runs.softmax(-1) if task == "classification" else runs
-    got = vg.predict(model, graph, method="first-order", task=task)
+    got = first_order(model, graph, task=task)
     assert float(got.total.sum() / runs.var(0).sum()) == pytest.approx(ratio, abs=0.03)
 
 
@@ -308,10 +311,10 @@ def test_the_total_of_everything_is_that_of_drawn_runs(task, ratio):
 def test_each_source_has_its_part_and_what_is_switched_off_is_zero(task):
     graph = uncertain(noisy_ring(), 0.8)
     model = made(lambda: Two(gnn.SAGEConv(4, 8), gnn.SAGEConv(8, 3), F.relu, 0.3))
-    got = vg.predict(model, graph, method="first-order", task=task)
+    got = first_order(model, graph, task=task)
     assert all(float(got.by_source[part].abs().max()) > 0 for part in PARTS)
     for source in ("features", "links", "weights"):
-        alone = vg.predict(model, graph, method="first-order", task=task, sources=(source,))
+        alone = first_order(model, graph, task=task, sources=(source,))
         others = {"features", "links", "weights", "interactions"} - {source}
         assert all(float(alone.by_source[part].abs().max()) == 0 for part in others), source
         assert float(alone.by_source[source].min()) > 0
@@ -425,11 +428,11 @@ def test_noise_beside_coins_is_not_noise_on_the_mean_graph(kind, act, scale, off
 def test_nothing_is_kept_in_circles():
     """The record of a pass is large: it goes with the call, not when Python looks for circles."""
     model, graph = made(lambda: gnn.GCN(4, 8, 2, 3, dropout=0.3)), uncertain(noisy_ring(), 0.8)
-    vg.predict(model, graph, method="first-order")
+    first_order(model, graph, task="classification")
     gc.collect()
     gc.disable()
     try:
-        vg.predict(model, graph, method="first-order")
+        first_order(model, graph, task="classification")
         assert not [thing for thing in gc.get_objects() if type(thing) is Tape]
     finally:
         gc.enable()

@@ -36,7 +36,7 @@ def test_the_largest_shares_are_listed_and_the_others_are_the_rest():
     assert list(found["nodes"]) == [str(node) for node in chosen.tolist()]
     for node, entry in found["nodes"].items():
         output = int(prediction.mean[int(node)].argmax())
-        blame = vg.attribute(model, graph, int(node), output=output, top=1000)
+        blame = vg.attribute(model, graph, int(node), output=output, top=1000, links="bernoulli")
         every = sorted((cause.share for cause in [*blame.nodes, *blame.links]), reverse=True)
         assert entry["std"] == pytest.approx(blame.variance**0.5)
         shares = [cause["share"] for cause in entry["causes"]]

@@ -33,7 +33,9 @@ class DrawnLinks:
 
     def __init__(self, links: LinkProbabilities) -> None:
         self._links = self._shown = links
-        self.met = False
+        self.nodes, self.listed, self.repeats = links.nodes, links.listed, links.repeats
+        self.places = links.places
+        self.met = self.tossed = False
 
     def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
         """What the coins show, for each listed link.
@@ -48,6 +50,7 @@ class DrawnLinks:
     def show(self, weights: Tensor | None) -> None:  # [edges]
         """Begin a pass with these weights; None for the chances."""
         self._shown = self._links if weights is None else self._links.drawn(weights)
+        self.tossed = weights is not None and self._links.reading == "bernoulli"
         self.met = False
 
     def of(self, edge_index: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -197,10 +197,14 @@ class Network:
         self.seed(inputs.masks_of)
         if x is not None or self.removed is None:
             return self.through(inputs, running)
-        with self.removed.blamed(self.question.model):
+        with self.blamed():
             logits = self.through(inputs, running)
         self.removed.check_form(logits)
         return logits
+
+    def blamed(self) -> AbstractContextManager[None]:
+        """What goes wrong here may be due to the links that a run lacks."""
+        return nullcontext() if self.removed is None else self.removed.blamed(self.question)
 
     def seed(self, sample: int | None) -> None:
         """Seed torch's generators, where the network uses them itself.

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
 from torch_geometric.utils import (
     is_torch_sparse_tensor,
@@ -23,11 +24,15 @@ from torch_geometric.utils import (
 from varigraph.errors import ModelError
 from varigraph.moments import LinkProbabilities
 from varigraph.options import place_of
+from varigraph.prediction.network_call import plain_answer
+from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import coins
 from varigraph.sparse import without_notices
 
 #: What is about graphs or nodes, or is asked about, however many entries it happens to have.
 NO_LINKS = ("batch", "ptr", "edge_label")
+#: Adjacency matrices, by their names in torch_geometric.
+MATRIX = ("adj", "adj_t")
 MATRICES: dict[torch.layout, Callable[..., Tensor]] = {
     torch.sparse_coo: to_torch_coo_tensor,
     torch.sparse_csr: to_torch_csr_tensor,
@@ -57,12 +62,17 @@ class RemovedLinks:
         self._shape: torch.Size | None = None
         self.absent = 0
         self.given: tuple[Data, ...] = ()
+        self._present: Tensor | None = None
 
     @property
     def bytes(self) -> int:
         """Memory of a graph without some of its links."""
-        whole = self._graph
-        return sum(v.nbytes for k, v in whole if isinstance(v, Tensor) and per_link(whole, k, v))
+        return sum(tensor.nbytes for tensor in _link_tensors(self._graph))
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What the graph of the running pass says about links."""
+        return _link_tensors(self.given[0] if self.given else self._graph)
 
     def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
         """Whether each listed link is there, 1 or 0.
@@ -75,13 +85,16 @@ class RemovedLinks:
         return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
     @property
-    def none_in_doubt(self) -> Tensor:  # [edges]
+    def without_doubt(self) -> Tensor:  # [edges]
         """The draw in which every link that may be absent is absent."""
         prob = self._links.listed[1]
         return (prob == 1).to(prob)
 
     def show(self, present: Tensor | None) -> None:  # [edges]
         """Begin a pass on these links; None for all of them."""
+        if present is not None and present is self._present:
+            return
+        self._present = present
         self.absent = 0 if present is None else int((present == 0).sum())
         if present is None or self.absent == 0:
             self.given = ()
@@ -89,7 +102,7 @@ class RemovedLinks:
             self.given = (without_links(self._graph, present != 0, self._links),)
 
     @contextmanager
-    def blamed(self, model: nn.Module) -> Iterator[None]:
+    def blamed(self, question: Question) -> Iterator[None]:
         """What a network complains about here is said to be about a graph without links."""
         try:
             yield
@@ -98,9 +111,10 @@ class RemovedLinks:
         except Exception as error:
             if self.absent == 0:
                 raise
+            plain_answer(question.model, question.run, question.x.mean)  # or it fails on any
+            name = type(question.model).__name__
             raise ModelError(
-                f"{type(model).__name__} fails on the graph without {self.absent} of its links: "
-                f"{place_of(error)}",
+                f"{name} fails on the graph without {self.absent} of its links: {place_of(error)}",
                 'let it take any links, none included; or links="bernoulli", which silences '
                 "messages and removes no link",
             ) from error
@@ -131,7 +145,7 @@ def without_links(graph: Data, present: Tensor, links: LinkProbabilities) -> Dat
     boundaries = dict(getattr(graph, "_slice_dict", None) or {})  # of the graphs in a batch
     before = torch.cat([present.new_zeros(1, dtype=torch.long), present.cumsum(0)])
     for name, value in graph:
-        if name in ("adj", "adj_t") and isinstance(value, Tensor) and is_torch_sparse_tensor(value):
+        if name in MATRIX and isinstance(value, Tensor) and is_torch_sparse_tensor(value):
             fewer[name] = _without_entries(value, present, links, transposed=name == "adj_t")
         elif per_link(graph, name, value):
             fewer[name] = _picked(value, present, graph.__cat_dim__(name, value))
@@ -140,6 +154,11 @@ def without_links(graph: Data, present: Tensor, links: LinkProbabilities) -> Dat
     if boundaries:
         fewer._slice_dict = boundaries
     return fewer
+
+
+def _link_tensors(graph: Data) -> list[Tensor]:
+    tensors = [(name, value) for name, value in graph if isinstance(value, Tensor)]
+    return [each for name, each in tensors if name in MATRIX or per_link(graph, name, each)]
 
 
 def per_link(graph: Data, name: str, value: Any) -> bool:
@@ -158,6 +177,8 @@ def per_link(graph: Data, name: str, value: Any) -> bool:
 def _picked(value: Any, present: Tensor, axis: int) -> Any:
     if isinstance(value, np.ndarray):
         return np.compress(present.cpu().numpy(), value, axis)
+    if isinstance(value, EdgeIndex):
+        return value[:, present]  # which stays sorted, as select does not know
     return select(value, present, axis if isinstance(value, Tensor) else 0)
 
 

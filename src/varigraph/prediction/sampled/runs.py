@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -13,6 +13,7 @@ from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from varigraph.errors import ModelError
+from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_chances, passes_logits
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
@@ -212,6 +213,12 @@ def _logits(x: Tensor, dim: int | None = None, *_: Any, **__: Any) -> Tensor | N
     return x if dim in (-1, x.dim() - 1) else None
 
 
+def _computes(func: Callable[..., Any], result: Any) -> bool:
+    """Whether a function made numbers, rather than answered a question about a tensor."""
+    made = isinstance(result, (Tensor, tuple, list)) and not isinstance(result, torch.Size)
+    return made and func.__name__ not in ABOUT
+
+
 class FirstRun(PlainRun):
     """A pass that finds out about the network.
 
@@ -219,6 +226,8 @@ class FirstRun(PlainRun):
         widest: numbers in the largest tensor.
         peak: bytes of all that was held at once.
         matrices: the network's own matrices that multiplied something of the features' width.
+        given: the links that the network is handed, where somebody wants to know about them.
+        used: whether anything was computed from these, as far as torch's functions tell.
     """
 
     def __init__(
@@ -226,6 +235,7 @@ class FirstRun(PlainRun):
     ) -> None:
         super().__init__(maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[Tensor, bool]()
+        self.given, self.used = cast(Sequence[Tensor], ()), False
         self._own, self._width, self._held = own, width, held
 
     def __torch_function__(
@@ -236,6 +246,9 @@ class FirstRun(PlainRun):
             if args[1].shape[-1 if transposed else 0] == self._width:
                 self.matrices[args[1]] = transposed
         result = super().__torch_function__(func, types, args, kwargs)
+        if not self.used and self.given and _computes(func, result):
+            named = (*args, *(kwargs or {}).values())
+            self.used = any(value is one for value in named for one in self.given)
         self.peak = max(self.peak, self._held.note((args, (kwargs or {}).values()), result))
         if isinstance(result, Tensor):
             self.widest = max(self.widest, result.numel())

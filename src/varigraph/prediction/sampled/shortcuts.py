@@ -124,7 +124,8 @@ class Trial:
                 raise
             except Exception:  # a network may refuse such features and take its own
                 pass
-        return cls._at(network, moved=False)
+        with network.blamed():
+            return cls._at(network, moved=False)
 
     @classmethod
     def _at(cls, network: Network, *, moved: bool) -> Trial:
@@ -145,14 +146,20 @@ class Trial:
         network = replace(network, own_randomness=random, writes=x._version > version)
         return cls(network, draw, moved, first, logits, random, held)
 
-    def on_links(self, present: Tensor | None) -> Tensor:  # [edges] -> [nodes, classes]
-        """What comes out for these links, or all, from the same features and under no masks."""
+    def on_links(self, present: Tensor | None) -> tuple[Tensor, bool]:  # [edges]
+        """What comes out for these links, or all, and whether anything was computed from them.
+
+        From the same features, and under no masks.
+        """
         mean, running = self.network.question.x.mean, _first_run(self.network, self.held)
         x = _far(mean) if self.moved else mean.clone()
         self.network.seed(0)
+        if self.network.removed is not None:
+            self.network.removed.show(present)
+            running.given = self.network.removed.tensors
         logits = self.network.through(Inputs(x, coins=present), running)
         self.first.peak = max(self.first.peak, running.peak)
-        return logits
+        return logits, running.used
 
     def in_small_space(self) -> tuple[Network, FirstRun]:
         """The network on features in the small space, if it does not notice."""

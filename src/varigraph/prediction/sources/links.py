@@ -88,7 +88,7 @@ class Links(Source):
         return 0 if network.removed is None else network.removed.bytes
 
     def leaf(self, question: Question) -> Leaf | None:  # noqa: D102
-        if question.links is None:
+        if question.links is None or question.links.reading == "removed":  # it jumps: no slope
             return None
         coins = question.links.coins
         weight = coins.prob.to(question.x.mean.dtype).detach().clone().requires_grad_()
@@ -98,15 +98,15 @@ class Links(Source):
 
 
 def _check_graph_is_used(trial: Trial, removed: RemovedLinks) -> None:
-    """Raises if the answer is the very same, whatever graph the model is called with."""
-    whole = trial.on_links(None)
+    """Raises if the links that the model is called with are not looked at, and do not matter."""
+    whole, _ = trial.on_links(None)
     try:
-        bare = trial.on_links(removed.none_in_doubt)
+        bare, used = trial.on_links(removed.without_doubt)
     except VarigraphError:
         raise
     except Exception:  # a graph that is hardly ever drawn: some links are enough
-        bare = trial.on_links(removed.draw(0, seed=trial.network.question.seed))
-    if torch.equal(whole, bare):
+        bare, used = trial.on_links(removed.draw(0, seed=trial.network.question.seed))
+    if not used and torch.equal(whole, bare):
         raise ModelError(
             "links are uncertain, but the answer is the same without them: it does not depend on "
             "the graph that the model is called with",

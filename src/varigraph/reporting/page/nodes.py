@@ -180,7 +180,7 @@ def explained(variance: Tensor, count: int) -> tuple[Tensor, int]:  # [nodes] ->
 
 def _data_uncertain(graph: Data, links: Reading) -> bool:
     prob = graph.get("edge_prob")
-    uncertain_links = prob is not None and links == "bernoulli" and bool((prob < 1).any())
+    uncertain_links = prob is not None and links != "weight" and bool((prob < 1).any())
     return uncertain_links or bool(feature_variance(graph).any())
 
 

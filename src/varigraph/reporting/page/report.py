@@ -38,7 +38,7 @@ def report(
     levels: Sequence[Level] = (),
     audit: Audit | None = None,
     explain: int = 30,
-    links: Reading = "bernoulli",
+    links: Reading = "removed",
     forward: Forward | None = None,
     about: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
