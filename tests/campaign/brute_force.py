@@ -27,6 +27,7 @@ def outputs(
     masks: bool,
     draws: int,
     forward: Forward,
+    removed: bool = False,
     side_by_side: bool = True,
 ) -> Tensor:  # -> [draws, nodes, outputs]
     """What the network answers to each draw.
@@ -36,6 +37,7 @@ def outputs(
         data: the graph.
         var: variance of the features.
         coins: draw a coin for every link; else messages are weighted by their chances.
+        removed: coins take links out of the graph; else they silence messages.
         masks: leave dropout on.
         draws: how many.
         forward: how the network is called.
@@ -49,8 +51,9 @@ def outputs(
         x = data.x + var.sqrt() * torch.randn(draws, *data.x.shape).to(data.x)
         weight = _weights(data, draws, coins=coins)  # [draws, links]
         blocks = [
-            _run(model, data, x[start : start + at_once], weight[start : start + at_once], forward)
+            _run(model, data, x[some], weight[some], forward, removed=removed and coins)
             for start in range(0, draws, at_once)
+            for some in [slice(start, start + at_once)]
         ]
     return torch.cat(blocks)
 
@@ -91,6 +94,8 @@ def _run(
     x: Tensor,  # [copies, nodes, features]
     weight: Tensor,  # [copies, links]
     forward: Forward,
+    *,
+    removed: bool,
 ) -> Tensor:  # -> [copies, nodes, outputs]
     """The network on copies of a graph, side by side."""
     copies, nodes, _ = x.shape
@@ -100,6 +105,9 @@ def _run(
         return torch.stack(one_by_one)
     first = nodes * torch.arange(copies, device=x.device)
     union.edge_index = (data.edge_index[:, None] + first[:, None]).reshape(2, -1)
+    if removed:
+        union.edge_index = union.edge_index[:, weight.reshape(-1) > 0]
+        return forward(model, union.x, union).view(copies, nodes, -1)
     with _weighted(model, union.edge_index, weight.reshape(-1), nodes=copies * nodes):
         out = forward(model, union.x, union)
     return out.view(copies, nodes, -1)
@@ -112,13 +120,14 @@ def _weighted(
     """While this is open, every message is multiplied by the weight of its link.
 
     What messages are divided by stays as it was. Loops that a layer adds are certain, and where it
-    does so the graph's own are as well.
+    does so the graph's own are as well. A largest message is the largest of those that are sent.
     """
     if bool((weight == 1).all()):
         yield
         return
     keys, order = (links[0] * nodes + links[1]).sort()
     sent: dict[nn.Module, Tensor] = {}
+    tossed = bool(((weight == 0) | (weight == 1)).all())
 
     def look_up(layer: Any, inputs: Any) -> None:
         source, target = inputs[0]
@@ -130,11 +139,18 @@ def _weighted(
     def multiply(layer: Any, _: Any, message: Tensor) -> Tensor:
         along = [1] * message.dim()
         along[layer.node_dim] = -1
-        return message * sent[layer].to(message.dtype).view(along)
+        factor = sent[layer].to(message.dtype).view(along)
+        if layer.aggr == "max" and tossed:
+            return torch.where(factor == 0, -torch.inf, message)
+        return message * factor
+
+    def nothing_is_zero(layer: Any, _: Any, out: Tensor) -> Tensor:
+        return torch.where(out == -torch.inf, 0.0, out)
 
     with ExitStack() as stack:
         for layer in (m for m in model.modules() if isinstance(m, MessagePassing)):
             layer.fuse = False
             stack.callback(layer.register_propagate_forward_pre_hook(look_up).remove)
             stack.callback(layer.register_message_forward_hook(multiply).remove)
+            stack.callback(layer.register_aggregate_forward_hook(nothing_is_zero).remove)
         yield

@@ -146,8 +146,7 @@ def _options(choose: Choices, model: nn.Module, data: Data) -> dict[str, Any]:
     options["samples"] = choose.one_of((4, 20, 2) if method == "sampled" else (4, 20, 2, 0, 0))
     if choose.happens(2):
         options["samples"] = 1
-    if choose.happens(20):
-        options["links"] = "weight"
+    options["links"] = choose.one_of(("removed", "bernoulli", "weight"))
     if choose.happens(30):
         options["sources"] = choose.one_of(
             (
@@ -226,6 +225,8 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
     if _varies_both_ways(case.data):
         yield vg.errors.MissingRuleError, "differs by node and by feature"
     if "edge_prob" in case.data:
+        if case.options["links"] == "removed":
+            yield vg.errors.MissingRuleError, "links that are removed have no closed form"
         loops = case.data.edge_index[0] == case.data.edge_index[1]
         if bool((case.data.edge_prob[loops] < 1).any()):
             yield vg.errors.MissingRuleError, "uncertain self-loops"

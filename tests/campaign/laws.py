@@ -259,7 +259,8 @@ def agrees_with_draws_of_all(case: Case, _: Prediction) -> bool:
     if getattr(case.model, "ending", ""):
         return False
     uncertain = "edge_prob" in case.data and case.options.get("links") != "weight"
-    closed = is_linear(case.model) and not (uncertain and comes_back(case.model))
+    removed = uncertain and case.options["links"] == "removed"  # what is divided by changes too
+    closed = is_linear(case.model) and not (uncertain and comes_back(case.model)) and not removed
     if not (_answers_truly(case) and closed):
         case = case.but(method="sampled")
     if not (uncertain or dropout_of(case.model)) or dropout_of(case.model) > 0.5:
@@ -375,6 +376,7 @@ def _own_answer(case: Case, *, raw: bool = False) -> Tensor:  # -> [nodes, outpu
 def _drawn(case: Case, *, raw: bool = False, **what: Any) -> Tensor:  # [draws, nodes, outputs]
     """Answers to draws: class probabilities, unless the logits themselves are wanted."""
     whole = sees_whole_graph(case.model)
+    what = {"removed": case.options["links"] == "removed", **what}
     out = brute_force.outputs(
         case.model, case.data, forward=case.forward, side_by_side=not whole, **what
     )

@@ -46,6 +46,25 @@ def test_a_coin_silences_a_message():
     assert together > 0.5  # one coin for both directions
 
 
+def test_a_coin_takes_a_link_away():
+    data = Data(x=torch.tensor([[1.0], [2.0], [3.0]]), edge_index=BOTH_WAYS)
+    data.edge_prob = torch.tensor([0.5, 0.5, 1.0, 1.0])
+    mean = SAGEConv(1, 1, root_weight=False, bias=False)
+    torch.nn.init.ones_(mean.lin_l.weight)
+    found = drawn(mean, data, coins=True, removed=True)[:, 0, 0]
+    assert set(found.tolist()) == {2.5, 3.0}  # of two neighbours, or of the one that is left
+
+
+def test_the_largest_is_that_of_those_that_are_sent():
+    data = Data(x=-torch.ones(3, 1), edge_index=BOTH_WAYS)
+    data.edge_prob = torch.tensor([0.5, 0.5, 1.0, 1.0])
+    largest = SAGEConv(1, 1, aggr="max", root_weight=False, bias=False)
+    torch.nn.init.ones_(largest.lin_l.weight)
+    found = drawn(largest, data, coins=True)
+    assert set(found[:, 0, 0].tolist()) == {-1.0}
+    assert set(found[:, 1, 0].tolist()) == {-1.0, 0.0}
+
+
 def test_directions_with_different_chances_have_a_coin_each():
     data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 0]]))
     data.edge_prob = torch.tensor([0.5, 0.6])

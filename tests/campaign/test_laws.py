@@ -126,6 +126,7 @@ def asked(lie=honest, *, task="regression", **options):
         return lie(vg.predict(model, data, **options), model, data, options)
 
     options = {"method": "auto", "samples": 20, "seed": 0, "task": task, **options}
+    options.setdefault("links", "bernoulli")
     return Case(model, data, options, told)
 
 

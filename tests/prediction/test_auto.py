@@ -36,7 +36,7 @@ NOISE = "x_var differs by node and by feature at once"
 #: Network, graph, options, the method to take and the reason to give.
 CASES = {
     "rules": (Functional, noisy_ring, {}, *RULES),
-    "coins": (Functional, uncertain_ring, {}, *RULES),
+    "coins": (Functional, uncertain_ring, {"links": "bernoulli"}, *RULES),
     "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),
     "attention": (attention, noisy_ring, {}, "sampled", "no moment rule for 2 layer(s) of GAT"),
     "max": (largest_neighbour, uncertain_ring, {}, "sampled", "no first-order response"),
