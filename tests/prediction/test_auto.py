@@ -39,7 +39,13 @@ CASES = {
     "coins": (Functional, uncertain_ring, {"links": "bernoulli"}, *RULES),
     "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),
     "attention": (attention, noisy_ring, {}, "sampled", "no moment rule for 2 layer(s) of GAT"),
-    "max": (largest_neighbour, uncertain_ring, {}, "sampled", "no first-order response"),
+    "max": (
+        largest_neighbour,
+        uncertain_ring,
+        {"links": "bernoulli"},
+        "sampled",
+        "no first-order response",
+    ),
     "memory": (Functional, noisy_ring, {"memory": "18MiB"}, "sampled", "need 2"),
     "noise": (Functional, by_node_and_feature, {}, "sampled", NOISE),
 }
