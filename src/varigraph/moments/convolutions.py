@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
-from torch_geometric.utils import is_torch_sparse_tensor
+from torch_geometric.utils import add_remaining_self_loops, is_torch_sparse_tensor
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
@@ -19,6 +19,7 @@ from varigraph.moments.gaussian import ByRows, Gaussian, PerNode, by_node
 from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
+from varigraph.moments.neighbours_left import MeanLeft, NormalisedLeft
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
 from varigraph.moments.tape import Sum
@@ -190,18 +191,23 @@ def incoming(
         edge_weight: weights of the messages.
     """
     aggregation, links = _aggregation(layer), current().links
+    divided = aggregation == "mean" and links is not None and links.reading == "removed"
 
-    def build() -> Neighbours:
+    def messages(weight: Tensor | None) -> Neighbours:
         return neighbours_of(
             edge_index,
-            edge_weight,
+            weight,
             len(x),
             dtype=x.dtype,
             flow=layer.flow,
-            average=aggregation == "mean",
+            average=aggregation == "mean" and not divided,
             largest=aggregation == "max",
             links=links,
         )
+
+    def build() -> Neighbours:
+        summed = messages(edge_weight)
+        return MeanLeft.of(summed, copies=messages(None).weight) if divided else summed
 
     return _prepared(build, edge_index, edge_weight, layer.flow, aggregation, len(x), x.dtype)
 
@@ -217,6 +223,8 @@ def _normalised(
     improved, normalize = getattr(layer, "improved", False), getattr(layer, "normalize", True)
 
     def build() -> Neighbours:
+        if normalize and links is not None and links.reading == "removed":
+            return _normalised_left(layer, x, edge_index, edge_weight)
         index, weight = edge_index, edge_weight
         sparse = isinstance(index, Tensor) and is_torch_sparse_tensor(index)
         if not (sparse and normalize):  # which the layer would give another loop than others get
@@ -239,6 +247,29 @@ def _normalised(
 
     options = layer.flow, improved, loops, normalize, len(x), x.dtype
     return _prepared(build, edge_index, edge_weight, *options)
+
+
+def _normalised_left(
+    layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
+) -> Neighbours:
+    """The same with the degrees of the links that are left."""
+    loops = layer.add_self_loops
+    index, weight = as_edge_index(edge_index, edge_weight, layer.flow)
+    if loops:
+        fill = 2.0 if getattr(layer, "improved", False) else 1.0
+        index, weight = add_remaining_self_loops(
+            index, x.mean.new_ones(index.shape[1]) if weight is None else weight, fill, len(x)
+        )
+    summed = neighbours_of(
+        index,
+        weight,
+        len(x),
+        dtype=x.dtype,
+        flow=layer.flow,
+        links=current().links,
+        certain_loops=loops,
+    )
+    return NormalisedLeft.of(summed)
 
 
 def _prepared(

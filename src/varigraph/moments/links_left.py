@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -111,6 +111,21 @@ class LinksLeft:
     def change(self) -> Tensor:  # [links, *heads]
         r""":math:`E[T^{-\alpha} | b_j = 1] - E[T^{-\alpha} | b_j = 0]`, where a link is certain."""
         return self._integral(self.power, lambda at: at.there - at.gone)
+
+    @cached_property
+    def alone(self) -> Tensor:  # [groups, *heads]
+        r""":math:`E[T^{-\alpha}] = \sum_j E[b_j w_j T^{-\alpha - 1}]`; 0 where no link is left."""
+        return self._added(self.with_power(self.power + 1).shares)
+
+    def with_power(self, power: float) -> LinksLeft:
+        """The same links under another power of the divisor."""
+        return replace(self, power=power)
+
+    def picked(self, links: Tensor, group: Tensor, groups: int) -> LinksLeft:  # [m], [m]
+        """Some of the links in other groups, each of which must be whole."""
+        return LinksLeft(
+            group, self.weight[links], self.prob[links], groups, self.power, self.needed
+        )
 
     @cached_property
     def none(self) -> Tensor:  # [groups]

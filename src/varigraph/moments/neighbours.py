@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +14,7 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.kernels import fused
 from varigraph.moments.affine import Affine
+from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.gaussian import ByRows, Gaussian
 from varigraph.moments.links import LinkProbabilities, counted, each_once, merged, plain
 from varigraph.moments.propagation import current, recorded
@@ -46,6 +49,9 @@ class Neighbours:
     coin_of: Tensor | None = None
     senders: int | None = None
 
+    #: Whether a coin moves other messages than its own: all must be looked at.
+    ties_messages: ClassVar[bool] = False
+
     def sum(self, x: Gaussian) -> Gaussian:  # [nodes, features] -> [nodes, features]
         r"""Moments of the sum for independent neighbours.
 
@@ -61,10 +67,11 @@ class Neighbours:
             return x.then(lambda rows: self.rows(rows).sum(messages))
         mean, var = self._independent(x.mean, x.extra if isinstance(x, Affine) else x.var)
         if self.coin is not None:
-            # The features' noise is exact only through the mean of the sum; what coins do to it
-            # is a source of its own.
-            noise = x.from_features if isinstance(x, Affine) else 0
-            var = var + self.coin @ (x.mean.square() + noise)
+            var = var + self.moved_by_coins(x.mean)
+            if isinstance(x, Affine) and not x.noise.silent:
+                # The features' noise is exact only through the mean of the sum; what coins do to
+                # it is a source of its own.
+                var = var + self.coin @ x.from_features
         out = x.summed(self, mean, var) if isinstance(x, Affine) else Gaussian(mean, var)
         return recorded(out, (x, Sum(self.expected, self)))
 
@@ -98,20 +105,93 @@ class Neighbours:
 
         On the walk i–j–i the same coin occurs twice, and a coin times itself is the coin.
         """
+        same, place = self.ways_back(inner)
+        return torch.where(same, inner.weight[place], 0)
+
+    def ways_back(self, inner: Neighbours) -> tuple[Tensor, Tensor]:  # [pairs], [pairs]
+        """Whether each link j -> i has a way back in another sum with the same coin, and which."""
         if self.coin_of is None or inner.coin_of is None or len(inner.weight) == 0:
-            return torch.zeros_like(self.weight)
-        keys = inner.target.long() * inner.nodes + inner.source  # ascending
+            none = torch.zeros_like(self.target, dtype=torch.long)
+            return none.bool(), none
+        keys = inner.keys
         wanted = self.source.long() * self.nodes + self.target
         place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
         same = (keys[place] == wanted) & (self.coin_of == inner.coin_of[place])
-        same = same & (self.coin_of >= 0) & (self.source != self.target)
-        return torch.where(same, inner.weight[place], 0)
+        return same & (self.coin_of >= 0) & (self.source != self.target), place
 
     def returned(self, inner: Neighbours) -> Tensor:  # [pairs]
         r"""What such walks carry more than a product of means: :math:`p (1 - p) w_{ij} w_{ji}`."""
         if self.prob is None:
             return torch.zeros_like(self.weight)
         return self.prob * (1 - self.prob) * self.weight * self.returning(inner)
+
+    @property
+    def sending(self) -> Sparse | None:
+        """Expected weights that a coin at the sender moves too, by its degree; None without."""
+        return None
+
+    @property
+    def of_degree(self) -> Tensor:  # [pairs]
+        """Share by which the coin of a link moves all that its target sends."""
+        return torch.zeros_like(self.weight)
+
+    @cached_property
+    def keys(self) -> Tensor:  # [pairs], ascending
+        """Target and source of each link in one number."""
+        return self.target.long() * (self.senders or self.nodes) + self.source
+
+    @cached_property
+    def tossed(self) -> Tensor:  # [pairs]
+        """Whether a coin decides about each link."""
+        none = torch.zeros_like(self.target, dtype=torch.bool)
+        return none if self.coin_of is None else self.coin_of >= 0
+
+    @cached_property
+    def toss(self) -> Tensor:  # [pairs]
+        """Variances of the coins."""
+        assert self.prob is not None
+        return self.prob * (1 - self.prob)
+
+    def moved_by_coins(self, mean: Tensor) -> Tensor:  # [nodes, features] -> [nodes, features]
+        """Variance that coins cause in the sum of messages of these means."""
+        assert self.coin is not None
+        return self.coin @ mean.square()
+
+    def moved_together(self, mean: Tensor) -> Tensor:  # -> [nodes, features, features]
+        """The same with the covariances of a node's features."""
+        assert self.coin is not None
+        both = mean[:, :, None] * mean[:, None, :]
+        return (self.coin @ both.flatten(1)).view_as(both)
+
+    def differences(self, mean: Tensor) -> Tensor:  # [nodes, features] -> [pairs, features]
+        r"""Response of the sum at the target of each link to its coin, messages at their means.
+
+        :math:`D_e = E[y | z_e = 1] - E[y | z_e = 0]`, here the message itself.
+        """
+        return self.weight[:, None] * mean[self.source]
+
+    def again(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each
+        r""":math:`D_e[\delta]` of each link's coin, for messages that respond to it too.
+
+        Args:
+            here: their response :math:`\delta` at the link's target.
+            there: the same at its source.
+        """
+        return self.weight[:, None] * there
+
+    def between_ends(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each
+        r""":math:`E[S] \delta + (1 - 2 p_e) D_e[\delta]` at each link's target."""
+        assert self.prob is not None
+        straight = self.expected.values[:, None] * there
+        if self.loops is not None:
+            straight = straight + self.loops[self.target] * here
+        return straight + (1 - 2 * self.prob)[:, None] * self.again(here, there)
+
+    def to_coins(self, seen: Seen) -> Iterator[Moved | Rest]:
+        """How outputs respond to coins through what they see of single messages."""
+        assert self.coin_of is not None
+        slope = self.weight[seen.link, None].to(seen.value) * seen.value + seen.own
+        yield Moved(seen.row, self.coin_of[seen.link], slope)
 
     @cached_property
     def loops(self) -> Tensor | None:

@@ -210,9 +210,10 @@ class Sum(Operator):
             squares = self._squared
         else:
             squares, coin = links.square, links.coin
+        tied = coin is not None and links is not None and links.ties_messages
         if block.dim() == 2:
             total = squares @ block
-            return total if coin is None else total + coin @ mean.square()
+            return total if links is None or coin is None else total + links.moved_by_coins(mean)
         out = block.new_empty(self.matrix.shape[0], *block.shape[1:]) if out is None else out
         size, flat, into = block.shape[-1], block.flatten(1), out.flatten(1)
         every = torch.arange(size**2, device=block.device)
@@ -220,10 +221,10 @@ class Sum(Operator):
         for some in every.split(max(32, AT_ONCE // len(block))):
             columns = slice(int(some[0]), int(some[-1]) + 1)
             part = squares @ flat[:, columns]
-            if coin is not None:
+            if coin is not None and not tied:
                 part += coin @ (mean[:, some // size] * mean[:, some % size])
             into[:, columns] = part
-        return out
+        return out.add_(links.moved_together(mean)) if tied and links is not None else out
 
     def overwrites(self, nodes: int) -> bool:  # noqa: D102
         return self.matrix.shape[0] == nodes

@@ -23,7 +23,6 @@ from varigraph.prediction.sources.source import all_parts
 from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:
-    from varigraph.prediction.first_order.coins import CoinSum
     from varigraph.prediction.question import Question
 
 #: What sums over neighbours keep of every link, and what they take while they are prepared.
@@ -265,6 +264,11 @@ class RowCosts:
         """The values on the way back."""
         return list(way_back(self.tape, self.output, until=self.until))
 
+    @property
+    def visited(self) -> set[int]:
+        """Numbers of those values."""
+        return {entry.value.number for entry, _ in self.way}
+
     @cached_property
     def boundary(self) -> list[Affine]:
         """Where the way leaves what is linear in the features."""
@@ -280,13 +284,13 @@ class RowCosts:
 
     def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]
         """Number of walks from each output node to a value, times what each node has ahead."""
-        start = ahead if ahead is not None else _ones(len(value))
+        start = ahead if ahead is not None else ones(len(value))
         counts: dict[int, Tensor] = {value.number: start}
         for entry, parents in reversed(self.way):
             ways = [
                 counts[parent.number]
                 if operator.matrix is None
-                else _one_sum(operator.matrix, counts[parent.number])
+                else one_sum(operator.matrix, counts[parent.number])
                 for parent, operator in parents
                 if parent.number in counts
             ]
@@ -302,7 +306,7 @@ class RowCosts:
 
     def steps(self, value: Gaussian, matrix: Sparse) -> Tensor:  # [nodes]
         """Number of walks that go on from a value through a sum."""
-        ahead = _one_sum(matrix, _ones(matrix.shape[1]))
+        ahead = one_sum(matrix, ones(matrix.shape[1]))
         return self.walks(value, ahead).clamp_max(len(matrix.values))
 
     def cotangents(self, value: Gaussian, width: int | None = None) -> Tensor:  # [nodes]
@@ -335,21 +339,9 @@ class RowCosts:
     def from_noises(self, noises: Sequence[Noise]) -> Tensor:  # [nodes]
         """Bytes for the covariance that noise causes which is added on the way."""
         values = [noise.value for noise in noises]
-        return _largest(self._products(value, value.mean.shape[1]) for value in values)
+        return largest_of(self.products(value, value.mean.shape[1]) for value in values)
 
-    def from_coins(self, sums: Sequence[CoinSum]) -> Tensor:  # [nodes]
-        """Bytes for the response to every coin, and for the noise that coins remove."""
-        classes, item = self.output.mean.shape[1], self.output.mean.element_size()
-        kept, work = [torch.zeros(())], [torch.zeros(())]
-        for coin_sum in sums:
-            width = coin_sum.messages.mean.shape[1]
-            walks = self.steps(coin_sum.entry.value, coin_sum.neighbours.expected)
-            kept.append(walks * (3 * classes * item + 2 * classes**2 * item + WALK))
-            work.append(walks * (classes + 2) * width * item)
-            work.append(self._products(coin_sum.entry.value, width * min(width, WIDEST)))
-        return _largest(work) + torch.stack(torch.broadcast_tensors(*kept)).sum(0)
-
-    def _products(self, value: Gaussian, gathered: int) -> Tensor:
+    def products(self, value: Gaussian, gathered: int) -> Tensor:
         """Bytes for the product of cotangents with themselves, numbers of each pair between."""
         classes, item = self.output.mean.shape[1], self.output.mean.element_size()
         numbers = 2 * classes * value.mean.shape[1] + classes**2 + gathered
@@ -367,26 +359,28 @@ class RowCosts:
         return total
 
     def _spread(self, chain: Sequence[Sparse], leaf: Affine, rank: int) -> Tensor:
-        mean, ahead = self.output.mean, _ones(len(leaf))
+        mean, ahead = self.output.mean, ones(len(leaf))
         for matrix in reversed(chain):
-            ahead = _one_sum(matrix, ahead)
+            ahead = one_sum(matrix, ahead)
         walks = self.walks(leaf, ahead)
         each = mean.shape[1] * rank * mean.element_size() + PAIR
         at_a_step = max((len(matrix.values) for matrix in chain), default=0)
         return 3 * each * walks.clamp_max(len(leaf)) + WALK * walks.clamp_max(at_a_step)
 
 
-def _ones(count: int) -> Tensor:
+def ones(count: int) -> Tensor:
+    """So many walks, one for each node."""
     return torch.ones(count, dtype=torch.float64)
 
 
-def _one_sum(matrix: Sparse, ahead: Tensor) -> Tensor:  # [columns] -> [rows]
+def one_sum(matrix: Sparse, ahead: Tensor) -> Tensor:  # [columns] -> [rows]
     """For each row the sum of what its entries have ahead."""
     steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
     return steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
 
 
-def _largest(parts: Iterable[Tensor]) -> Tensor:
+def largest_of(parts: Iterable[Tensor]) -> Tensor:
+    """The most that any part needs."""
     return reduce(torch.maximum, parts, torch.zeros((), dtype=torch.float64))
 
 

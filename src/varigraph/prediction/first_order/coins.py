@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
+from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Tape
-from varigraph.prediction.first_order.noise_root import NoiseRoot, from_features
-from varigraph.prediction.first_order.responses import Responses, all_sums, walk_back
-from varigraph.prediction.first_order.shares import weighted_gram
-from varigraph.prediction.memory import WIDEST, Budget, RowCosts
+from varigraph.prediction.first_order.ends import Ends
+from varigraph.prediction.first_order.responses import Responses, all_sums
+from varigraph.prediction.memory import WALK, WIDEST, RowCosts, largest_of, one_sum, ones
 from varigraph.sparse import Sparse
 
 
@@ -30,45 +30,80 @@ class CoinSum:
         entry: the sum's entry on it.
         messages: the value that is summed.
         neighbours: the links.
+        all_ends: responses at the ends of links, of all sums.
     """
 
     tape: Tape
     entry: Entry
     messages: Gaussian
     neighbours: Neighbours
+    all_ends: Ends
 
     @cached_property
-    def again(self) -> Tensor:  # [pairs, features]
-        """What of each message has come over the same link one sum before."""
-        return _again(self.tape, self.messages, self.neighbours)
+    def ends(self) -> tuple[Tensor, Tensor] | None:  # [pairs, features] each
+        """Response of the messages at both ends of each link to its coin."""
+        return self.all_ends.of(self.messages, self.neighbours)
 
-    def carried(self, links: Tensor) -> Tensor:  # [m] -> [m, features]
-        r"""Response of the sum to some coins: :math:`w_{ij} (\mu_j - (2 p - 1) r_{ij})`.
+    @cached_property
+    def twice(self) -> Tensor:  # [pairs, features]
+        r""":math:`D_e[\delta]`: what weights and messages do together, as a coin moves both."""
+        none = self.messages.mean.new_zeros(1, 1)
+        links = len(self.neighbours.source), self.messages.mean.shape[1]
+        return none.expand(links) if self.ends is None else self.neighbours.again(*self.ends)
+
+    @cached_property
+    def arriving(self) -> Tensor:  # [pairs, features]
+        r"""Each message as it is where its link is there: :math:`m_j + (1 - p) \delta_j`."""
+        n = self.neighbours
+        assert n.prob is not None
+        sent = self.messages.mean[n.source]
+        return sent if self.ends is None else sent + (1 - n.prob)[:, None] * self.ends[1]
+
+    @cached_property
+    def own(self) -> Tensor:  # [pairs, features]
+        r"""What a link's coin moves beside what arrives.
 
         A coin times itself is the coin: on a walk i–j–i the same coin occurs twice, and what it
-        carries, r, counts once. Its slope is then 1, not the 2p of a product of two.
+        carries counts once. As :math:`\delta_j` is among what arrives, the walk that goes through
+        the message's own response, :math:`E[S] \delta_j`, is taken off.
         """
         n = self.neighbours
         assert n.prob is not None
-        once = (2 * n.prob[links] - 1)[:, None] * self.again[links]
-        return n.weight[links, None] * (self.messages.mean[n.source[links]] - once)
+        own = (1 - 2 * n.prob)[:, None] * self.twice
+        if self.ends is not None:
+            own = own - (n.weight * (1 - n.prob))[:, None] * self.ends[1]
+        if n.sending is None:
+            return own
+        # What goes over the coin's own link is known exactly where it arrives.
+        same, back = n.ways_back(n)
+        sent = n.sending.values * torch.where(same, n.of_degree[back], 0)
+        message = self.messages.mean[n.source]
+        if self.ends is not None:
+            message = message + (1 - 2 * n.prob)[:, None] * self.ends[1]
+        return own - sent[:, None] * message
 
     @cached_property
     def shift(self) -> Tensor:  # [nodes, features]
-        r"""What counting such walks once adds to the mean: :math:`\sum p (1 - p) w_{ij} r_{ij}`."""
+        r"""What that adds to the mean: :math:`\sum p (1 - p) D_e[\delta]`."""
         n = self.neighbours
         assert n.prob is not None
-        more = n.prob * (1 - n.prob) * n.weight
-        total = more.new_zeros(n.nodes, self.again.shape[1])
-        for some in row_slices(*self.again.shape):
-            total.index_add_(0, n.target[some], more[some, None] * self.again[some])
-        return total
+        total = n.weight.new_zeros(n.nodes, self.twice.shape[1])
+        for some in row_slices(*self.twice.shape):
+            part = n.toss[some, None] * self.twice[some]
+            total.index_add_(0, n.target[some], part)
+        if n.sending is None or self.ends is None:
+            return total
+        here, there = ((n.toss * n.of_degree)[:, None] * end for end in self.ends)
+        moved = torch.zeros_like(total).index_add_(0, n.target, here)
+        back = torch.zeros_like(total).index_add_(0, n.target, n.sending.values[:, None] * there)
+        return total + n.sending @ moved - back
 
 
 def coin_sums(tape: Tape) -> list[CoinSum]:
     """All sums of a pass that have coins."""
+    ends = Ends(tape)
     return [
-        CoinSum(tape, entry, messages, neighbours)
+        CoinSum(tape, entry, messages, neighbours, ends)
         for entry, messages, neighbours in all_sums(tape)
         if neighbours.coin_of is not None
     ]
@@ -82,104 +117,56 @@ def bytes_of_coins(tape: Tape) -> int:
         item = messages.mean.element_size()
         if neighbours.coin_of is not None:
             returned = 0 if isinstance(entry.value, Affine) else sum(before)
-            total += size * item * (len(neighbours.source) + nodes * (2 + 3 * returned))
-            total += 0 if isinstance(messages, Affine) else 3 * nodes * size * min(size, 32) * item
+            at_ends = 8 if len(before) > 1 else 3
+            total += size * item * (at_ends * len(neighbours.source) + nodes * (2 + 3 * returned))
+            total += 0 if isinstance(messages, Affine) else 6 * nodes * size * min(size, 32) * item
             before.append(size if isinstance(messages, Affine) else 0)
     return total
 
 
-def _again(tape: Tape, messages: Gaussian, neighbours: Neighbours) -> Tensor:
-    """Part of each message j -> i that came from i over the same link in the sum before."""
-    links, width = len(neighbours.source), messages.mean.shape[1]
-    total = messages.mean.new_zeros(1, 1).expand(links, width)
-    for entry, before, inner in all_sums(tape):
-        if inner.coin_of is None or not leads_to(tape, entry.value, messages):
-            continue
-        total = total.contiguous()  # written to from here on
-        weight = neighbours.returning(inner)
-        for some in row_slices(links, before.mean.shape[1]):
-            sent = weight[some, None] * before.mean[neighbours.target[some]]
-            total[some] += push(tape, entry.value, messages, sent, neighbours.source[some])
-    return total
-
-
-def returning_noise(
-    tape: Tape, coin_sum: CoinSum
-) -> Iterator[tuple[Affine, Tensor]]:  # [nodes, features, features of the earlier messages]
-    r"""Noise that walks i–j–i carry more than a product of means, for each earlier sum.
-
-    :math:`K_i = \sum_j p (1 - p) w_{ij} w_{ji} D_j`, with the map D from the earlier sum at j to
-    the messages of this one. Values still linear in the features have it among their paths.
-    """
-    outer = coin_sum.neighbours
-    if isinstance(coin_sum.entry.value, Affine):
-        return
-    for entry, messages, inner in all_sums(tape):
-        if not isinstance(messages, Affine):
-            continue
-        more = outer.returned(inner)
-        local = _local_map(tape, entry.value, coin_sum.messages) if bool(more.any()) else None
-        if local is not None:
-            matrix = Sparse(outer.target, outer.source, more, (outer.nodes, outer.nodes))
-            yield messages, (matrix @ local.flatten(1)).view_as(local)
-
-
-def _local_map(tape: Tape, start: Gaussian, end: Gaussian) -> Tensor | None:
-    """Response of one value to another at the same node, ``[nodes, end, start]``."""
-    nodes, size = start.mean.shape
-    if not leads_to(tape, start, end):
-        return None
-    found = start.mean.new_empty(nodes, end.mean.shape[1], size)
-    eye = torch.eye(size, dtype=found.dtype, device=found.device)
-    every = torch.arange(nodes, device=eye.device)
-    for some in row_slices(nodes, size * size):
-        each = every[some].repeat_interleave(size)
-        moved = push(tape, start, end, eye.repeat(len(each) // size, 1), each)
-        found[some] = moved.view(-1, size, found.shape[1]).mT
-    return found
-
-
-def leads_to(tape: Tape, start: Gaussian, end: Gaussian) -> bool:
-    """Whether a value goes into another without further sums."""
-    reached = {start.number}
-    for entry in tape.entries:
-        for parent, operator in entry.parents:
-            if parent.number in reached and operator.matrix is None:
-                reached.add(entry.value.number)
-    return end.number in reached
-
-
-def push(
-    tape: Tape, start: Gaussian, end: Gaussian, tangents: Tensor, nodes: Tensor
-) -> Tensor:  # [m, features of start] -> [m, features of end]
-    """Carry tangents at given nodes forward from one value to another, without further sums."""
-    reached: dict[int, Tensor] = {start.number: tangents}
-    for entry in tape.entries:
-        for parent, operator in entry.parents:
-            known = reached.get(parent.number)
-            if known is None:
-                continue
-            moved = operator.push(known, nodes, entry.value.mean.shape[1])
-            if moved is None:
-                continue
-            before = reached.get(entry.value.number)
-            reached[entry.value.number] = moved if before is None else before + moved
-        if entry.value is end:
-            break
-    return reached[end.number]
+def bytes_of_walks(costs: RowCosts, sums: Sequence[CoinSum]) -> Tensor:  # [nodes]
+    """Bytes for the response to every coin, and for the noise that coins remove."""
+    classes, item = costs.output.mean.shape[1], costs.output.mean.element_size()
+    met = 3 * classes * item + 2 * classes**2 * item + WALK
+    kept, work = [torch.zeros(())], [torch.zeros(())]
+    for each in sums:
+        value, links, width = each.entry.value, each.neighbours, each.messages.mean.shape[1]
+        walks = costs.steps(value, links.expected)
+        kept.append(walks * met)
+        work.append(walks * (classes + 2) * width * item)
+        work.append(costs.products(value, width * min(width, WIDEST)))
+        if links.ties_messages:  # in double precision
+            kept.append(walks * 8 * (12 * classes + 4 * classes**2))
+        if links.sending is not None:
+            beyond = one_sum(links.expected, ones(links.nodes))
+            far = costs.walks(value, one_sum(links.sending, beyond))
+            kept.append(far * met)
+            numbers = classes * width * (walks + (far if each is not sums[0] else 0))
+            work.append(3 * numbers * item)
+    return largest_of(work) + torch.stack(torch.broadcast_tensors(*kept)).sum(0)
 
 
 def from_coins(
     responses: Responses, sums: list[CoinSum], prob: Tensor, rows: int
 ) -> Tensor:  # [coins] -> [rows, outputs, outputs]
-    r""":math:`\sum_k p_k (1 - p_k)\, s_{uk} s_{uk}'`, the response s summed over all layers."""
-    keys, slopes = [], []
+    r""":math:`\sum_k p_k (1 - p_k)\, s_{uk} s_{uk}'`, the response s summed over all layers.
+
+    With what coins cause together where they share a divisor.
+    """
+    keys, slopes, rest = [], [], torch.zeros(())
+    for neighbours, seen in _seen(responses, sums, rows):
+        for part in neighbours.to_coins(seen):
+            if isinstance(part, Rest):
+                rest = rest + part.covariance
+            else:
+                keys.append(part.row * len(prob) + part.coin)
+                slopes.append(part.slope)
     for coin_sum in sums:
         pairs = responses.of.get(coin_sum.entry.value.number)
-        if pairs is not None:
-            key, slope = _slopes(pairs, coin_sum, len(prob))
-            keys.append(key)
-            slopes.append(slope)
+        if pairs is not None and coin_sum.neighbours.sending is not None:
+            part = _by_degrees(pairs, coin_sum, coin_sum.neighbours.sending)
+            keys.append(part.row * len(prob) + part.coin)
+            slopes.append(part.slope)
     met, place = torch.unique(torch.cat(keys), return_inverse=True)
     flat = torch.cat(slopes)
     slope = flat.new_zeros(len(met), flat.shape[1]).index_add_(0, place, flat)
@@ -187,18 +174,58 @@ def from_coins(
     spread = (prob * (1 - prob)).to(slope)[coin]
     squares = (spread[:, None] * slope)[:, :, None] * slope[:, None, :]
     total = squares.new_zeros(rows, *squares.shape[1:])
-    return total.index_add_(0, met // len(prob), squares)
+    return total.index_add_(0, met // len(prob), squares) + rest
 
 
-def _slopes(pairs: Cotangents, coin_sum: CoinSum, coins: int) -> tuple[Tensor, Tensor]:
-    """Keys (row, coin) and slopes ``[walks, outputs]`` through one sum."""
+def _seen(
+    responses: Responses, sums: list[CoinSum], rows: int
+) -> Iterator[tuple[Neighbours, Seen]]:
+    """What outputs see of single messages, together for all sums over the same links."""
+    by_links: dict[Neighbours, list[CoinSum]] = {}
+    for coin_sum in sums:
+        by_links.setdefault(coin_sum.neighbours, []).append(coin_sum)
+    for neighbours, same in by_links.items():
+        met = [(each, responses.of.get(each.entry.value.number)) for each in same]
+        parts = [_messages(pairs, each) for each, pairs in met if pairs is not None]
+        if parts:
+            keys, values, own = (torch.cat(part) for part in zip(*parts, strict=True))
+            key, place = torch.unique(keys, return_inverse=True)
+            value, own = (
+                each.new_zeros(len(key), each.shape[1]).index_add_(0, place, each)
+                for each in (values, own)
+            )
+            links = len(neighbours.source)
+            yield neighbours, Seen(key // links, key % links, value, own, rows)
+
+
+def _messages(pairs: Cotangents, coin_sum: CoinSum) -> tuple[Tensor, Tensor, Tensor]:
+    """Keys (row, link) and what is seen of each message of one sum, ``[walks, outputs]``."""
     neighbours = coin_sum.neighbours
     assert neighbours.coin_of is not None
-    asked, entry = neighbours.expected.walks(pairs.column)
-    uncertain = neighbours.coin_of[entry] >= 0
-    asked, entry = asked[uncertain], entry[uncertain]
-    slope = torch.einsum("woh,wh->wo", pairs.values[asked], coin_sum.carried(entry))
-    return pairs.row[asked] * coins + neighbours.coin_of[entry], slope
+    asked, link = neighbours.expected.walks(pairs.column)
+    if not neighbours.ties_messages:
+        uncertain = neighbours.coin_of[link] >= 0
+        asked, link = asked[uncertain], link[uncertain]
+    seen = pairs.values[asked]
+    value = torch.einsum("woh,wh->wo", seen, coin_sum.arriving[link])
+    own = torch.einsum("woh,wh->wo", seen, coin_sum.own[link])
+    return pairs.row[asked] * len(neighbours.source) + link, value, own
+
+
+def _by_degrees(pairs: Cotangents, coin_sum: CoinSum, sending: Sparse) -> Moved:
+    """A coin changes the degree of a node, and with it all that the node sends to others."""
+    n, messages = coin_sum.neighbours, coin_sum.messages.mean
+    assert n.coin_of is not None
+    assert n.prob is not None
+    senders = pairs.through(sending)
+    value = torch.einsum("poh,ph->po", senders.values, messages[senders.column])
+    asked, link = n.expected.walks(senders.column)
+    asked, link = asked[n.tossed[link]], link[n.tossed[link]]
+    slope = value[asked]
+    if coin_sum.ends is not None:
+        more = (1 - 2 * n.prob[link])[:, None] * coin_sum.ends[0][link]
+        slope = slope + torch.einsum("woh,wh->wo", senders.values[asked], more)
+    return Moved(senders.row[asked], n.coin_of[link], n.of_degree[link, None] * slope)
 
 
 def shift_of_mean(responses: Responses, sums: list[CoinSum]) -> Tensor | float:
@@ -209,110 +236,4 @@ def shift_of_mean(responses: Responses, sums: list[CoinSum]) -> Tensor | float:
         if pairs is not None:
             moved = (pairs.values @ coin_sum.shift[pairs.column][:, :, None]).squeeze(-1)
             total = total + pairs.sum_rows(moved)
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class CarriedNoise:
-    r"""An uncorrelated source at every sum over links: :math:`\sum_j Var[S_{ij}]\,Cov(m_j)`.
-
-    A message is lost with its noise. To first order in the coins that is not seen, because the
-    noise has mean zero; its variance is this further source, booked under interactions.
-
-    Args:
-        parts: covariances as ``[nodes, 1, 1]`` times ``[features, features]``, or one for each
-            node, ``[nodes, features, features]``.
-        single: what is added on the diagonal, ``[nodes, features]``.
-    """
-
-    parts: list[tuple[Tensor, Tensor]]
-    single: Tensor
-
-    @property
-    def any(self) -> bool:
-        """Whether there is noise to carry."""
-        return bool(self.single.any()) or any(bool(s.any() & m.any()) for s, m in self.parts)
-
-    def seen(self, pairs: Cotangents) -> Tensor:  # [rows, outputs, outputs]
-        """Covariance that the source causes in the outputs."""
-        total = weighted_gram(pairs, self.single)
-        for scale, matrix in self.parts:
-            left = pairs.values @ (matrix[pairs.column] if matrix.dim() == 3 else matrix)
-            total = total + pairs.sum_rows(scale[pairs.column] * left @ pairs.values.mT)
-        return total
-
-
-def carried_noise(
-    tape: Tape, alone: Sequence[Mapping[int, Tensor]], coin_sum: CoinSum, budget: Budget
-) -> CarriedNoise:
-    """The source at one sum.
-
-    Args:
-        tape: record of the pass.
-        alone: variance of messages due to sources of independent noise, each alone, by their
-            places on the tape.
-        coin_sum: the sum.
-        budget: what memory there is.
-    """
-    coin, messages = coin_sum.neighbours.coin, coin_sum.messages
-    assert coin is not None
-    place = next(i for i, entry in enumerate(tape.entries) if entry.value is messages)
-    none = torch.zeros_like(messages.mean[:1, :1]).expand_as(messages.mean)
-    found = [messages_of[place] for messages_of in alone if place in messages_of]
-    by_noises = coin @ (sum(found[1:], found[0]) if found else none)
-    if isinstance(messages, Affine):
-        return CarriedNoise(_scaled_parts(coin, messages), by_noises)
-    if messages.mean.shape[1] > WIDEST:
-        return CarriedNoise([], coin @ messages.var)
-    if _silent(tape):
-        return CarriedNoise([], by_noises)
-    full = _by_features(tape, messages, budget)
-    spread = (coin @ full.flatten(1)).view_as(full)
-    return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], by_noises)
-
-
-def _silent(tape: Tape) -> bool:
-    """Whether the features have no noise."""
-    features = tape.entries[0].value
-    return isinstance(features, Affine) and features.noise.silent
-
-
-def _scaled_parts(coin: Sparse, messages: Affine) -> list[tuple[Tensor, Tensor]]:
-    """The same for messages linear in the features: a number per node times fixed matrices."""
-    noise, parts = messages.noise, []
-    for a, left in messages.maps.items():
-        for b, right in messages.maps.items():
-            scale = coin @ noise.overlap(a, b)[:, None]
-            parts.append((scale[:, :, None], (left * noise.feature) @ right.T))
-    return parts
-
-
-def _by_features(tape: Tape, value: Gaussian, budget: Budget) -> Tensor:  # [nodes, n, n]
-    """Covariance of a value at each node due to the noise of the features."""
-    costs = RowCosts(tape, value, set())
-    cost = torch.maximum(
-        costs.walking[0], costs.walking[1] + costs.from_features(costs.largest_rank)
-    )
-    every = torch.arange(len(value), device=value.mean.device)
-
-    def responses() -> Iterator[Responses]:
-        blocks = budget.blocks(every, cost)
-        return (walk_back(tape, value, block, until=set()) for block in blocks)
-
-    root = NoiseRoot.of(responses(), nodes=len(value))
-    size, first = value.mean.shape[1], 0
-    found = value.mean.new_empty(len(value), size, size)
-    for some in responses():  # anew: together they would take more than a block
-        part = from_features(some, root)
-        found[first : (first := first + len(part))] = part
-    return found
-
-
-def from_carried_noise(responses: Responses, sources: list[tuple[CoinSum, CarriedNoise]]) -> Tensor:
-    """Covariance of the outputs due to noise that coins may remove, over all sums."""
-    total = torch.zeros(())
-    for coin_sum, source in sources:
-        pairs = responses.of.get(coin_sum.entry.value.number)
-        if pairs is not None:
-            total = total + source.seen(pairs)
     return total

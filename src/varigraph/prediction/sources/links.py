@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -11,17 +10,21 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from varigraph.errors import MissingRuleError, ModelError, VarigraphError
+from varigraph.errors import ModelError, VarigraphError
 from varigraph.moments.affine import Affine
-from varigraph.prediction.first_order.coins import (
+from varigraph.prediction.first_order.carried_noise import (
     CarriedNoise,
+    carried_noise,
+    from_carried_noise,
+    lost_coins,
+    returning_noise,
+)
+from varigraph.prediction.first_order.coins import (
     CoinSum,
     bytes_of_coins,
-    carried_noise,
+    bytes_of_walks,
     coin_sums,
-    from_carried_noise,
     from_coins,
-    returning_noise,
     shift_of_mean,
 )
 from varigraph.prediction.first_order.responses import Responses
@@ -55,14 +58,6 @@ class Links(Source):
 
     def share(self, network: FirstOrder) -> CoinShare:  # noqa: D102
         return CoinShare(self.name, network)
-
-    def acting(self, question: Question, *, plain: bool) -> AbstractContextManager[None]:  # noqa: D102
-        if not plain and question.links is not None and question.links.reading == "removed":
-            raise MissingRuleError(
-                "links that are removed have no closed form",
-                'method="sampled", or links="bernoulli"',
-            )
-        return nullcontext()
 
     def check(self, trial: Trial) -> None:  # noqa: D102
         if trial.network.removed is not None:
@@ -131,6 +126,13 @@ class CoinShare(Share):
         return [(each, carried_noise(tape, alone, each, budget)) for each in self.sums]
 
     @cached_property
+    def together(self) -> list[tuple[CoinSum, CarriedNoise]]:
+        """What two coins do in sums that follow each other."""
+        tape, budget = self.network.whole.tape, self.network.budget
+        found = [(each, lost_coins(tape, each, self.sums, self.prob, budget)) for each in self.sums]
+        return [(each, noise) for each, noise in found if noise is not None]
+
+    @cached_property
     def returns(self) -> list[tuple[CoinSum, Affine, Tensor]]:
         """What noise comes back to a node over the link that it went out on."""
         tape = self.network.whole.tape
@@ -163,7 +165,7 @@ class CoinShare(Share):
         return bytes_of_coins(self.network.whole.tape)
 
     def cost(self, rank: int) -> Tensor:  # noqa: D102
-        return self.network.costs.from_coins(self.sums)
+        return bytes_of_walks(self.network.costs, self.sums)
 
     def change(self, responses: Responses) -> None:
         """Walks over one link and back reach the features once more."""
@@ -178,6 +180,7 @@ class CoinShare(Share):
             responses = block.responses
             block.mean = block.mean + shift_of_mean(responses, self.sums)
             block.shares[self.source] = from_coins(responses, self.sums, self.prob, len(block.rows))
+            block.add(self.source, from_carried_noise(responses, self.together))
             block.add(INTERACTIONS, from_carried_noise(responses, self.carried))
 
 
