@@ -102,14 +102,19 @@ def test_two_sums_in_a_row_are_exact(layer, seed):
     close(found.total, variance)
 
 
+@pytest.mark.parametrize(("low", "high", "off"), [(0.8, 0.8, 0.01), (0.3, 1.0, 0.02)])
 @pytest.mark.parametrize("seed", range(3))
-def test_one_gcn_layer(seed):
-    """The mean is exact; the variance but for triangles, where two degrees share a coin."""
-    model, data = network(gnn.GCNConv, seed=seed), graph(seed)
+def test_one_gcn_layer(seed, low, high, off):
+    """The mean is exact, the variance nearly so.
+
+    Nodes of a triangle share a coin between their degrees; and what a coin moves of the messages
+    that a node sends is averaged over them, which is exact where their chances are equal.
+    """
+    model, data = network(gnn.GCNConv, seed=seed), graph(seed, low, high)
     mean, variance = truth(model, data)
     found = predicted(model, data)
     close(found.mean, mean)
-    close(found.total, variance, rtol=5e-3)
+    close(found.total, variance, rtol=off)
 
 
 @pytest.mark.parametrize(
