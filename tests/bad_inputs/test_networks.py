@@ -9,7 +9,6 @@ from torch import nn
 
 import varigraph as vg
 from bad_inputs.cases import (
-    FEATURES,
     LINKS,
     METHODS,
     NODES,
@@ -22,18 +21,6 @@ from bad_inputs.cases import (
 from varigraph.errors import MissingRuleError, ModelError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the network has no dropout")
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("method", METHODS)
-def test_half_precision_is_refused(method, dtype):
-    graph = ring()
-    graph.x = graph.x.to(dtype)
-    error = refusal(lambda: predict(network().to(dtype), graph, method=method))
-    assert "model.float()" in error.remedy
-    assert (
-        "is torch.float32" in refusal(lambda: predict(network().to(dtype), method=method)).problem
-    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -127,13 +114,6 @@ def test_what_is_no_network(model):
 def test_networks_without_numbers():
     assert "meta" in refusal(lambda: predict(network().to("meta"))).problem
     assert "meta" in refusal(lambda: predict(network().to("meta"), ring().to("meta"))).problem
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_traced_networks_are_refused():
-    traced = torch.jit.trace(nn.Linear(FEATURES, 3), ring().x)
-    error = refusal(lambda: predict(traced, forward=lambda model, x, data: model(x)))
-    assert "torch.jit" in error.problem
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -18,6 +18,7 @@ from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
+from varigraph.prediction.as_computed import refuse_scripted
 from varigraph.prediction.question import check_model
 from varigraph.training.train import check_lesson
 
@@ -129,6 +130,7 @@ def _check_fit(network: DropConnectNetwork, graph: Data) -> None:
     if graph.edge_index is None:
         raise GraphError("the graph has no edge_index", "Data(x=..., edge_index=...)")
     check_model(network, graph)
+    refuse_scripted(network)
     if graph.x.size(1) != network.widths[0]:
         raise ModelError(
             f"the graph has {graph.x.size(1)} features, the network learned {network.widths[0]}",

@@ -21,6 +21,7 @@ from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
 from varigraph.moments.softmax import Logits, before_sigmoid
 from varigraph.options import place_of
+from varigraph.prediction.as_computed import refuse_scripted
 from varigraph.prediction.calling import Run, does_not_run
 from varigraph.prediction.sources.source import considered
 from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
@@ -59,6 +60,8 @@ def opened(question: Question, *, by_rules: bool) -> Iterator[None]:
             tensors.
     """
     device = question.x.mean.device
+    if by_rules:
+        refuse_scripted(question.model)
     with ExitStack() as stack:
         stack.enter_context(running(question.model, by_rules=by_rules, device=device))
         for source in considered(question):

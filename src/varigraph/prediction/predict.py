@@ -15,6 +15,7 @@ from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
+from varigraph.prediction.as_computed import as_computed, is_coarse
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
@@ -154,12 +155,16 @@ def predict(
         progress=progress,
     )
     _check_masks(method, question)
-    with guarded(model, question.run, data.x):
+    with guarded(question.model, question.run, question.x.mean):
         answer = METHODS[method](question)
     check_answer(answer)
+    if is_coarse(model, data):
+        name, *reason = answer.method.split(": ", 1)
+        answer = replace(answer, method=": ".join([f"{name}, in {answer.mean.dtype}", *reason]))
     return answer
 
 
+@torch.inference_mode(False)
 def ask(
     model: nn.Module,
     data: Data,
@@ -183,6 +188,7 @@ def ask(
     check_progress(progress, "done", "total")
     considered = check_sources(sources)
     check_graph(data)
+    model, data = as_computed(model, data)
     check_model(model, data)
     pairs = pairs_of(links_to_score, data)
     check_call(model, data, forward, pairs=pairs)

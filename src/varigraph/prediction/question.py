@@ -19,6 +19,7 @@ from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
+from varigraph.prediction.as_computed import COARSE
 from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import SOURCES, only
@@ -178,10 +179,6 @@ def _tensor(nodes: Nodes, data: Data) -> Tensor:
         raise OptionError(f"nodes={shortened(nodes)} makes no tensor of indices", REMEDY) from error
 
 
-#: With fewer digits a variance is lost in the rounding of the mean.
-COMPUTED_IN = (torch.float32, torch.float64)
-
-
 def check_model(model: nn.Module, graph: Data) -> None:
     """Raises if the model cannot be run on the graph; otherwise does nothing.
 
@@ -202,18 +199,11 @@ def check_model(model: nn.Module, graph: Data) -> None:
             "torch makes new tensors on meta, where there are no numbers",
             'torch.set_default_device("cpu")',
         )
-    if graph.x.dtype not in COMPUTED_IN:
+    if graph.x.dtype in COARSE:
         raise ModelError(
             f"graph.x is {graph.x.dtype}, too coarse for variances",
             "model.float() and graph.x = graph.x.float()",
         )
-    for name, module in model.named_modules():
-        if isinstance(module, torch.jit.ScriptModule):
-            raise ModelError(
-                f"{f'layer {name}' if name else 'the model'} was scripted or traced by torch.jit, "
-                "which hides what it is made of",
-                "give the network that it was made of",
-            )
     for name, parameter in model.named_parameters():
         if isinstance(parameter, nn.UninitializedParameter):
             raise ModelError(
@@ -234,7 +224,7 @@ def check_model(model: nn.Module, graph: Data) -> None:
             remedy = f"graph.x = graph.x.to({parameter.dtype})"
             raise ModelError(
                 f"parameter {name} is {parameter.dtype}, graph.x is {graph.x.dtype}",
-                remedy if parameter.dtype in COMPUTED_IN else f"model.to({graph.x.dtype})",
+                remedy if parameter.dtype not in COARSE else f"model.to({graph.x.dtype})",
             )
 
 

@@ -277,8 +277,8 @@ def attribute(
     scale = scale_of(task, of)
     top = whole("top", top, remedy="top=20")
     question = ask(model, data, links=links, task=task, forward=forward, samples=0)
-    place = place_of_node(node, data)
-    with guarded(model, question.run, data.x), differentiable(question) as network:
+    place, x = place_of_node(node, data), question.x.mean
+    with guarded(question.model, question.run, x), differentiable(question) as network:
         leaves = leaves_of(question)
         rows = outputs(network, leaves)
         # In float64, or the probabilities of sure answers lose their slopes.

@@ -18,6 +18,7 @@ from varigraph.data.graph_parts import check_device
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
+from varigraph.prediction.as_computed import refuse_scripted
 from varigraph.prediction.calling import caller, check_takes_links
 from varigraph.prediction.network_call import came_from, plain_answer
 from varigraph.prediction.question import check_model
@@ -248,6 +249,7 @@ def check_trainable(model: nn.Module, graph: Data) -> None:
     """
     check_lesson(graph)
     check_model(model, graph)
+    refuse_scripted(model)
     check_takes_links(model, graph)
     _check_parameters(model)
     _check_logits(plain_answer(model, caller(model, graph, None), graph.x), graph)

@@ -66,7 +66,8 @@ def explored(network: Network) -> Iterator[Explored]:
         sources = _sources(trial)
         network, running = trial.in_small_space()
         on_cpu = network.features.mean.device.type == "cpu"
-        short = running.widest <= SHORT or not on_cpu
+        seen = running.widest > 0  # what torch.jit hides cannot be batched either
+        short = seen and (running.widest <= SHORT or not on_cpu)
         batched = short and not trial.random and network.removed is None  # one graph for all runs
         if not (batched or trial.random):
             prefix = Prefix(network.links)
@@ -81,7 +82,7 @@ def explored(network: Network) -> Iterator[Explored]:
             network=network,
             sources=sources,
             sites=tuple(running.sites),
-            widest=running.widest,
+            widest=max(running.widest, trial.logits.numel()),
             peak=running.peak,
             trial_peak=trial.first.peak + question.x.mean.nbytes,
             batched=batched,
