@@ -18,8 +18,7 @@ from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
-from varigraph.prediction.as_computed import refuse_scripted
-from varigraph.prediction.question import check_model
+from varigraph.prediction.question import check_model, refuse_scripted
 from varigraph.training.train import check_lesson
 
 #: α of the prior Beta(α, 1) of the chance that a link is kept.

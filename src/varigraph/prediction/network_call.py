@@ -21,8 +21,8 @@ from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
 from varigraph.moments.softmax import Logits, before_sigmoid
 from varigraph.options import place_of
-from varigraph.prediction.as_computed import refuse_scripted
 from varigraph.prediction.calling import Run, does_not_run
+from varigraph.prediction.question import refuse_scripted
 from varigraph.prediction.sources.source import considered
 from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
 

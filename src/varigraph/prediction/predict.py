@@ -15,7 +15,6 @@ from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
-from varigraph.prediction.as_computed import as_computed, is_coarse
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
@@ -28,10 +27,12 @@ from varigraph.prediction.question import (
     Progress,
     Question,
     Weights,
+    as_computed,
     check_answer,
     check_model,
     check_sources,
     chosen_nodes,
+    is_coarse,
     silent,
 )
 from varigraph.prediction.sampled.method import sampled

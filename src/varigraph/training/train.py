@@ -18,10 +18,9 @@ from varigraph.data.graph_parts import check_device
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
-from varigraph.prediction.as_computed import refuse_scripted
 from varigraph.prediction.calling import caller, check_takes_links
 from varigraph.prediction.network_call import came_from, plain_answer
-from varigraph.prediction.question import check_model
+from varigraph.prediction.question import check_model, refuse_scripted
 from varigraph.prediction.tasks import check_output
 from varigraph.training.batch import Flow, NeighbourSampler
 from varigraph.training.lesson import Lesson, Noise
