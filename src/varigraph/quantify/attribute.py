@@ -119,7 +119,7 @@ class Attribution:
         node: whose answer it is.
         output: which of its outputs: the class, the label, or the column in regression.
         of: the scale: ``"probability"``, ``"logit"`` or, in regression, ``"value"``.
-        value: the answer itself, all features and coins at their means.
+        value: the answer itself, features and coins at their means, or all links there.
         variance: its variance due to the data.
         by_source: the variance due to ``features`` and to ``links``.
         features: single features of single nodes.
