@@ -1,0 +1,101 @@
+"""What the library answers for a network, and whether that is right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+import varigraph as vg
+from corpus.asking import SAMPLES, asked
+from corpus.draws import GROUPS, Truth, truth
+from corpus.laws import is_own_answer
+from corpus.registry import Network
+from varigraph.errors import VarigraphError
+
+#: Ratios of variances that a closed form may have: the median, and that of the sums.
+MEDIANS = {"features": (0.95, 1.05), "links": (0.9, 1.1)}
+SUMS = {"features": (0.9, 1.1), "links": (0.8, 1.25)}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the library answered about one source.
+
+    Args:
+        state: ``closed``, ``differentiated``, ``sampled``, ``refused``, ``crashed``, or ``off``
+            if an answer came that is wrong.
+        said: the method of the answer, or the error.
+        median: of the ratio of variances to brute force, over rows and outputs.
+        total: ratio of the sums of variances.
+        error: standard error of what the state is decided by.
+    """
+
+    state: str
+    said: str
+    median: float = math.nan
+    total: float = math.nan
+    error: float = math.nan
+
+
+def judged(network: Network, source: str) -> Verdict:
+    """The answer against brute force."""
+    network.trained()  # what goes wrong there is our own mistake
+    try:
+        answer = asked(network, source)
+    except VarigraphError as error:
+        return Verdict("refused", str(error).splitlines()[0])
+    except Exception as error:
+        return Verdict("crashed", f"{type(error).__name__}: {error}".splitlines()[0])
+    verdict = compared(answer, truth(network, source), source)
+    if verdict.state != "off" and not is_own_answer(network, source):
+        return replace(verdict, state="off", said=f"not the network's own answer; {verdict.said}")
+    return verdict
+
+
+def compared(answer: vg.Prediction, true: Truth, source: str) -> Verdict:
+    """A closed form is held to bounds, a sampled sum to 3 standard errors of both sides."""
+    said, var = answer.method, answer.logits.var.double()
+    state = state_of(said)
+    median, total = _median(var, true.var), _total(var, true.var)
+    if not bool(true.var.any()):
+        return Verdict("off" if bool(var.any()) else state, said)
+    if state == "sampled":
+        error = _spread(true, lambda real: _total(var, real)) * math.sqrt(
+            1 + len(true.logits) / SAMPLES
+        )
+        right = abs(total - 1) <= 3 * error
+    else:
+        error = _spread(true, lambda real: _median(var, real))
+        right = all(
+            low <= ratio <= high
+            for ratio, (low, high) in ((median, MEDIANS[source]), (total, SUMS[source]))
+        )
+    return Verdict(state if right else "off", said, median, total, error)
+
+
+def state_of(method: str) -> str:
+    """One word for how an answer came about."""
+    if method.startswith("sampled"):
+        return "sampled"
+    return "differentiated" if "differentiat" in method else "closed"
+
+
+def _median(var: Tensor, real: Tensor) -> float:
+    """Over what moves at all; a number that does not move must not be said to."""
+    moving = real > 1e-6 * real.mean()
+    return float((var / real)[moving].median())
+
+
+def _total(var: Tensor, real: Tensor) -> float:
+    """Ratio of the sums over all rows and outputs."""
+    return float(var.sum() / real.sum())
+
+
+def _spread(true: Truth, figure: Callable[[Tensor], float]) -> float:
+    """Standard error of a figure, by leaving out one group of draws after the other."""
+    figures = torch.tensor([figure(real) for real in true.without_each_group()])
+    return float(((GROUPS - 1) * figures.var(correction=0)).sqrt())
