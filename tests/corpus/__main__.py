@@ -1,7 +1,7 @@
 """How the library does on the corpus: ``PYTHONPATH=src:tests python -m corpus [--write] [NAMES]``.
 
-Prints one line for each network and source; ``--write`` puts the states into ``states.py``. Names are
-those of networks or of chapters.
+Prints one line for each network and source; ``--write`` puts the states into ``states.py``.
+Names are those of networks or of chapters.
 """
 
 from __future__ import annotations
