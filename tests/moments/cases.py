@@ -206,10 +206,10 @@ LAYERS = [
 ROUGH = [
     rough(0.482, "SGConv", seeded(partial(gnn.SGConv, 4, 3, K=2)), LINKS, oracle=jacobian),
     rough(0.691, "APPNP", seeded(partial(gnn.APPNP, 3, 0.1)), LINKS, oracle=jacobian),
-    rough(5.25, "layer_norm", seeded(partial(nn.LayerNorm, 4))),
-    rough(2.53, "normalize", F.normalize),
-    rough(3.03, "GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
-    rough(1.07, "LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
+    rough(0.413, "layer_norm", seeded(partial(nn.LayerNorm, 4))),
+    rough(0.404, "normalize", F.normalize),
+    rough(1.24, "GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
+    rough(0.381, "LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
 ]
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from varigraph.moments.cotangents import Cotangents
+from varigraph.moments.row_maps import Corrected, RowJacobian
 from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 
@@ -16,6 +17,7 @@ def random(*shape):
 
 
 WEIGHT, SLOPES, FACTOR, LINKS = random(OUT, IN), random(NODES, IN), random(IN), random(NODES, NODES)
+MAPS, LEFT, RIGHT = random(NODES, OUT, IN), random(NODES, IN, 2), random(NODES, 2, IN)
 LINKS *= torch.rand(NODES, NODES, generator=GENERATOR) < 0.5
 
 
@@ -52,6 +54,20 @@ OPERATORS = {
     ),
     "first columns": (Columns(0), 5, at_every_node(beside(0, 5))),
     "last columns": (Columns(2), 5, at_every_node(beside(2, 5))),
+    "rows": (
+        RowJacobian(MAPS),
+        OUT,
+        torch.einsum("uv,uoi->uovi", torch.eye(NODES, dtype=torch.float64), MAPS),
+    ),
+    "directions": (
+        Corrected(SLOPES, LEFT, RIGHT),
+        IN,
+        torch.einsum(
+            "uv,uoi->uovi",
+            torch.eye(NODES, dtype=torch.float64),
+            torch.diag_embed(SLOPES) + LEFT @ RIGHT,
+        ),
+    ),
     "sum": (
         Sum(sparse(LINKS)),
         IN,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from varigraph.moments.gaussian import Gaussian, by_node, mapped_variance
 from varigraph.moments.neighbours import NeighbourSum
 from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements
+from varigraph.moments.row_maps import Corrected
 from varigraph.moments.tape import Dense, Scale
 from varigraph.sparse import csr_tensor
 
@@ -109,7 +111,8 @@ def dropout(x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = 
     return current().dropout(x, p) if acts else x
 
 
-FROZEN = "statistics frozen at the mean"
+EXPECTED = "at the expected spread"
+FROZEN = "at the expected spread, whose response is left out"
 
 
 @implements(F.batch_norm, exactness="exact", modules=[nn.BatchNorm1d], note="in evaluation mode")
@@ -133,7 +136,7 @@ def batch_norm(
     return scaled(x, (running_var + eps).rsqrt(), running_mean, weight, bias)
 
 
-@implements(F.layer_norm, exactness="approximate", modules=[nn.LayerNorm], note=FROZEN)
+@implements(F.layer_norm, exactness="approximate", modules=[nn.LayerNorm], note=EXPECTED)
 @by_node
 def layer_norm(
     x: Gaussian,
@@ -142,26 +145,64 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Gaussian:
-    r"""Moments of :math:`(x - \bar\mu) / \sqrt{s_\mu^2 + \epsilon} \cdot w + b`.
+    r"""Moments of :math:`w\,(x - \bar x) / \sqrt{s^2 + \epsilon} + b` over F features.
 
-    Mean and spread are those of the means: their own randomness is left out.
+    Noise widens the spread: with :math:`S = s_\mu^2 + (1 - 1 / F) \bar v + \epsilon`, its expected
+    value, and :math:`z = (\mu - \bar\mu) / \sqrt S`
+
+    .. math::
+        E[y] = w z + b \qquad
+        \frac{\partial y_i}{\partial x_j} =
+            \frac{w_i}{\sqrt S} \Bigl(\delta_{ij} - \frac{1 + z_i z_j}{F}\Bigr)
     """
     current().approximates("LayerNorm")
     axes = tuple(range(-len(normalized_shape), 0))
     center = x.mean.mean(axes, keepdim=True)
+    size = math.prod(normalized_shape)
     spread = (x.mean - center).square().mean(axes, keepdim=True)
-    return scaled(x, (spread + eps).rsqrt(), center, weight, bias)
+    spread = spread + (1 - 1 / size) * x.var.mean(axes, keepdim=True)
+    factor = (spread + eps).rsqrt()
+    if x.mean.dim() != 2 or len(axes) > 1:
+        return scaled(x, factor, center, weight, bias)
+    z = (x.mean - center) * factor
+    slope = factor.expand_as(z) if weight is None else factor * weight
+    mean = z if weight is None else z * weight
+    directions = torch.stack([torch.ones_like(z), z], 1) / math.sqrt(size)
+    return _without(directions, x, mean if bias is None else mean + bias, slope)
 
 
-@implements(F.normalize, exactness="approximate", note="length frozen at the mean")
+def _without(
+    directions: Tensor,  # [nodes, k, features]
+    x: Gaussian,
+    mean: Tensor,  # [nodes, features]
+    slope: Tensor,  # [nodes, features]
+) -> Gaussian:
+    r"""A value with :math:`J_{ij} = s_i (\delta_{ij} - \sum_k r_{ki} r_{kj})` for directions r."""
+    left = -slope[:, :, None] * directions.mT
+    own = (left * directions.mT).sum(-1)
+    across = (left @ ((directions * x.var[:, None]) @ directions.mT) * left).sum(-1)
+    var = (slope * (slope + 2 * own) * x.var + across).clamp_min(0)
+    return recorded(Gaussian(mean, var), (x, Corrected(slope, left, directions)))
+
+
+@implements(F.normalize, exactness="approximate", note="at the expected length")
 @by_node
 def normalize(
     x: Gaussian, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: None = None
 ) -> Gaussian:
-    r"""Moments of :math:`x / \|\mu\|_p`: the randomness of the length is left out."""
+    r"""Moments of :math:`x / \|x\|_p`.
+
+    Noise makes lengths longer: for p = 2, :math:`L^2 = \|\mu\|^2 + \sum_i \sigma_i^2` and
+    :math:`\partial y_i / \partial x_j = (\delta_{ij} - \mu_i \mu_j / L^2) / L`. For other p the
+    length is that of the means.
+    """
     current().approximates("normalize")
-    length = x.mean.norm(p, dim, keepdim=True).clamp_min(eps)
-    return rescaled(x, x.mean / length, 1 / length)
+    if p != 2 or x.mean.dim() != 2 or dim not in (1, -1):
+        length = x.mean.norm(p, dim, keepdim=True).clamp_min(eps)
+        return rescaled(x, x.mean / length, 1 / length)
+    length = (x.mean.square() + x.var).sum(1, keepdim=True).sqrt().clamp_min(eps)
+    along = x.mean / length
+    return _without(along[:, None], x, along, (1 / length).expand_as(along))
 
 
 @implements(gnn.GraphNorm, exactness="approximate", note=FROZEN)
@@ -175,7 +216,10 @@ def graph_norm(
     current().approximates("GraphNorm")
     graph, graphs = _graphs(x, batch, batch_size)
     center = (scatter(x.mean, graph, 0, graphs, "mean") * layer.mean_scale)[graph]
-    spread = scatter((x.mean - center).square(), graph, 0, graphs, "mean")[graph]
+    spread = scatter((x.mean - center).square(), graph, 0, graphs, "mean")
+    size = scatter(torch.ones_like(x.mean[:, :1]), graph, 0, graphs, "sum").clamp_min(1)
+    kept = 1 - layer.mean_scale * (2 - layer.mean_scale) / size
+    spread = (spread + kept * scatter(x.var, graph, 0, graphs, "mean"))[graph]
     return scaled(x, (spread + layer.eps).rsqrt(), center, layer.weight, layer.bias)
 
 
@@ -192,10 +236,16 @@ def graph_layer_norm(
     current().approximates("LayerNorm")
     graph, graphs = _graphs(x, batch, batch_size)
     center = scatter(x.mean.mean(-1), graph, 0, graphs, "mean")[graph, None]
-    spread = scatter((x.mean - center).square().mean(-1), graph, 0, graphs, "mean")[graph, None]
+    squares = (x.mean - center).square() + x.var * (1 - 1 / _numbers(x, graph, graphs))
+    spread = scatter(squares.mean(-1), graph, 0, graphs, "mean")[graph, None]
     if batch is None:  # the layer adds its epsilon outside the root only here
         return scaled(x, 1 / (spread.sqrt() + layer.eps), center, layer.weight, layer.bias)
     return scaled(x, (spread + layer.eps).rsqrt(), center, layer.weight, layer.bias)
+
+
+def _numbers(x: Gaussian, graph: Tensor, graphs: int) -> Tensor:  # [nodes, 1]
+    """How many numbers the graph of each node has."""
+    return torch.bincount(graph, minlength=graphs)[graph, None] * x.mean.shape[1]
 
 
 def scaled(
