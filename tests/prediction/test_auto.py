@@ -1,5 +1,7 @@
 """Which method ``method="auto"`` takes, why, and that the answer is the one of that method."""
 
+from unittest.mock import patch
+
 import pytest
 import torch
 import torch_geometric.nn as gnn
@@ -8,7 +10,9 @@ from torch import nn
 import varigraph as vg
 from prediction.first_order.test_method import uncertain
 from prediction.networks import Functional, made, noisy_ring, ring
+from varigraph import rules
 from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.moments.registry import LAYERS
 
 PARTS = ("features", "links", "weights", "interactions")
 
@@ -111,6 +115,21 @@ def test_mistakes_are_not_taken_for_a_missing_rule():
         vg.predict(model, graph)
 
 
+class Unit(nn.Module):
+    """A layer norm by hand, of three features."""
+
+    def forward(self, x):
+        centred = x - x.mean(-1, keepdim=True)
+        return centred / centred.square().mean(-1, keepdim=True).sqrt()
+
+
+def frozen(layer, x):
+    """A rule that takes the spread of the means as certain, and the average as well."""
+    factor = 1 / x.mean.std(-1, keepdim=True, correction=0)
+    out = vg.Gaussian(Unit.forward(layer, x.mean), factor.square() * x.var)
+    return rules.recorded(out, (x, rules.Scale(factor)))
+
+
 class Opposed(nn.Module):
     """Logits that move together, and apart only along what a layer norm takes away.
 
@@ -120,7 +139,7 @@ class Opposed(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(3, elementwise_affine=False)
+        self.norm = Unit()
         self.head = nn.Linear(3, 2, bias=False)
         together, apart = torch.tensor([10.0, -20.0, 10.0]), torch.tensor([1.0, 0.0, -1.0])
         self.head.weight.data = torch.stack([together + apart, together - apart])
@@ -134,11 +153,13 @@ def test_approximate_rules_are_held_to_the_answer_and_not_to_logits_alone():
     graph.x = torch.tensor([[1.0, 0.0, -1.0]]).repeat(20, 1).double()
     graph.x_var = 1e-4
     model = Opposed().double()
-    closed = vg.predict(model, graph, method="first-order", samples=0)
+    with patch.dict(LAYERS):
+        rules.implements(Unit, exactness="approximate")(frozen)
+        closed = vg.predict(model, graph, method="first-order", samples=0)
+        got = vg.predict(model, graph, samples=0)
     drawn = vg.predict(model, graph, method="sampled", samples=4000)
     assert float(closed.logits.var.sum() / drawn.logits.var.sum()) == pytest.approx(1, abs=0.1)
     assert float(closed.total.sum()) > 100 * float(drawn.total.sum())
-    got = vg.predict(model, graph, samples=0)
     assert got.method.startswith("sampled: the rule of")
     assert float(got.total.sum() / drawn.total.sum()) == pytest.approx(1, abs=0.5)
 
