@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from varigraph.moments.cotangents import Cotangents
-from varigraph.moments.row_maps import Corrected, RowJacobian
+from varigraph.moments.differentiated import Corrected, RowJacobian
 from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 

@@ -14,9 +14,17 @@ from torch_geometric.utils import scatter, softmax
 from varigraph.errors import MissingRuleError
 from varigraph.moments.arithmetic import cat, joined, mul
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.groups import counts, members, responding, slopes, totals
 from varigraph.moments.layers import linear
-from varigraph.moments.maximum import group_max, group_min, largest_of
+from varigraph.moments.maximum import (
+    counts,
+    group_max,
+    group_min,
+    largest_of,
+    members,
+    responding,
+    slopes,
+    totals,
+)
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
 from varigraph.moments.tape import Sum

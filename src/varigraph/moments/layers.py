@@ -13,11 +13,11 @@ from torch_geometric.utils import scatter
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.affine import Affine
+from varigraph.moments.differentiated import Corrected
 from varigraph.moments.gaussian import Gaussian, by_node, mapped_variance
 from varigraph.moments.neighbours import NeighbourSum
 from varigraph.moments.propagation import added, current, recorded
 from varigraph.moments.registry import implements
-from varigraph.moments.row_maps import Corrected
 from varigraph.moments.tape import Dense, Scale
 from varigraph.sparse import csr_tensor
 
