@@ -94,7 +94,7 @@ def test_an_unknown_option_is_a_mistake_without_a_traceback(path):
         ("varigraph predict a.py:f cora --method f", {"first-order"}),
         ("varigraph predict a.py:f cora --task r", {"regression"}),
         ("varigraph predict a.py:f cora --task b", {"binary"}),
-        ("varigraph predict a.py:f cora --links ", {"bernoulli", "weight"}),
+        ("varigraph predict a.py:f cora --links ", {"removed", "bernoulli", "weight"}),
         ("varigraph audit --method d", {"diagonal"}),
         ("varigraph run cora --reading w", {"weight"}),
         ("varigraph study sensitivity --method s", {"sampled"}),

@@ -49,8 +49,10 @@ def jumps(network: Network, number: Number, node: int) -> Tensor | None:  # -> [
     doubtful = coins.prob < 1
     whole = without(torch.zeros_like(doubtful))
     found = torch.zeros_like(coins.prob, dtype=torch.float64, device="cpu")
-    for coin in _within_reach(network.question, coins, node, whole, without).nonzero().ravel():
-        alone = torch.zeros_like(doubtful).index_fill_(0, coin, True)
+    reached = _within_reach(network.question, coins, node, whole, without)
+    for coin in reached.nonzero().ravel().tolist():
+        alone = torch.zeros_like(doubtful)
+        alone[coin] = True
         found[coin] = whole - without(alone)
     return found
 

@@ -342,6 +342,34 @@ def test_every_source_has_its_part():
     assert bool((off <= ERRORS * pred.std_error.by_source["interactions"] + 1e-12).all())
 
 
+def test_dropout_of_attention_has_the_share_of_masks_that_are_of_links():
+    """A mask is that of its link, whichever other links there are."""
+    rate, draw = 0.5, torch.Generator().manual_seed(3)
+    graph = Data(x=torch.randn(3, 2, generator=draw).double())
+    graph.edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graph.edge_prob = torch.tensor([0.6, 0.6, 0.7, 0.7]).double()
+    layer = seeded(lambda: gnn.GATConv(2, 1, dropout=rate, bias=False))
+    hidden = (graph.x @ layer.lin.weight.T).detach()[:, 0]
+    sent, got = hidden * layer.att_src.item(), hidden * layer.att_dst.item()
+    ends = [(0, 1), (1, 0), (1, 2), (2, 1), (0, 0), (1, 1), (2, 2)]
+    answers = torch.zeros(4, 2**7, 3).double()  # [links, masks, nodes]
+    for i, (a, b) in enumerate(itertools.product([0, 1], repeat=2)):
+        there = [a, a, b, b, 1, 1, 1]
+        for node in range(3):
+            into = [k for k, (_, v) in enumerate(ends) if v == node and there[k]]
+            score = torch.stack([F.leaky_relu(sent[ends[k][0]] + got[node], 0.2) for k in into])
+            weight = dict(zip(into, score.softmax(0).detach(), strict=True))
+            for j, up in enumerate(itertools.product([0, 1], repeat=7)):
+                answers[i, j, node] = sum(
+                    up[k] / (1 - rate) * weight[k] * hidden[ends[k][0]] for k in into
+                )
+    chance = torch.tensor([0.4 * 0.3, 0.4 * 0.7, 0.6 * 0.3, 0.6 * 0.7]).double()
+    of_masks = torch.einsum("l,lmn->mn", chance, answers).var(0, correction=0)
+    pred = sampled(layer, graph, samples=6000)
+    found, error = pred.by_source["weights"][:, 0], pred.std_error.by_source["weights"][:, 0]
+    assert bool(((found - of_masks).abs() <= ERRORS * error).all()), (found, of_masks, error)
+
+
 def test_a_link_that_is_not_considered_is_there():
     model, graph = seeded(PLAIN["GCN"]), square(x_var=1e-20)
     own = model(graph.x, LINKS).detach()

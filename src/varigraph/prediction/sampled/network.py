@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -273,6 +273,10 @@ class Network:
         """The masks of a draw, made where they are met."""
 
         def mask(site: Site, place: int) -> Tensor | Iterator[Tensor]:
+            of_links = None if self.removed is None else self.removed.among_all(site.shape, place)
+            if of_links is not None:  # a link has the same mask, whichever others there are
+                shape, rows = of_links
+                return self.mask(replace(site, shape=shape), place, sample)[rows]
             whole = self.keeps_masks or site.shape.numel() <= LARGE
             return (self.mask if whole else self._mask_by_rows)(site, place, sample)
 
@@ -287,7 +291,8 @@ class Network:
 
         if not self.keeps_masks:
             return draw(sample)
-        return self.known(("mask", tuple(site.shape), place), sample, draw)
+        kept = self.known(("mask", place), sample, draw)
+        return kept if kept.shape == site.shape else draw(sample)
 
     def _mask_by_rows(self, site: Site, place: int, sample: int) -> Iterator[Tensor]:
         count, samples = site.shape[0], range(sample, sample + 1)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from torch_geometric.utils import (
 from varigraph.errors import ModelError
 from varigraph.moments import LinkProbabilities
 from varigraph.options import place_of
+from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import plain_answer
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import coins
@@ -52,6 +53,7 @@ class RemovedLinks:
 
     Attributes:
         met: whether a run has looked at links by now: its graph is there from the start.
+        sites: where dropout acts on the graph with all links, once that is known.
         absent: number of links that the running pass lacks.
     """
 
@@ -60,7 +62,7 @@ class RemovedLinks:
     def __init__(self, links: LinkProbabilities, graph: Data) -> None:
         self._links, self._graph = links, graph
         self._shape: torch.Size | None = None
-        self.absent = 0
+        self.absent, self.sites = 0, cast(Sequence[Site], ())
         self.given: tuple[Data, ...] = ()
         self._present: Tensor | None = None
 
@@ -118,6 +120,26 @@ class RemovedLinks:
                 'let it take any links, none included; or links="bernoulli", which silences '
                 "messages and removes no link",
             ) from error
+
+    def among_all(self, shape: torch.Size, place: int) -> tuple[torch.Size, Tensor] | None:
+        """What has a row for each link that is left: its shape with all links, and those rows.
+
+        Loops that a layer adds come behind; it may drop those of the graph first. None for what
+        has other rows.
+
+        Args:
+            shape: of a value that meets dropout in the running pass.
+            place: number of that dropout.
+        """
+        if self.absent == 0 or self._present is None or place >= len(self.sites):
+            return None
+        whole, (source, target) = self.sites[place].shape, self._links.listed[0]
+        for present in (self._present != 0, self._present[source != target] != 0):
+            links, left = len(present), present.nonzero().ravel()
+            if whole[0] > shape[0] and whole[0] - links == shape[0] - len(left) >= 0:
+                behind = torch.arange(links, whole[0], device=left.device)
+                return torch.Size([whole[0], *shape[1:]]), torch.cat([left, behind])
+        return None
 
     def check_form(self, answer: Tensor) -> None:  # [nodes, classes]
         """Raises if the answer has another form than on other graphs."""

@@ -78,6 +78,7 @@ def explored(network: Network) -> Iterator[Explored]:
         if network.removed is not None:  # what was tried lacked some links, and took less for it
             running = _first_run(network, trial.held)
             network.once({}, running=running)
+            network.removed.sites = running.sites
         yield Explored(
             network=network,
             sources=sources,
