@@ -17,7 +17,8 @@ from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import LinkProbabilities
 from varigraph.moments.propagation import Propagation, propagating
 from varigraph.moments.registry import implements
-from varigraph.moments.running import StandIn, running, uncovered
+from varigraph.moments.running import running, uncovered
+from varigraph.moments.stand_in import StandIn
 
 __all__ = [
     "Gaussian",

@@ -2,193 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter
 from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
-from varigraph.moments.gaussian import Gaussian, TensorLike
 from varigraph.moments.module_state import is_cache, untouched
 from varigraph.moments.propagation import current
-from varigraph.moments.registry import (
-    IN_PLACE,
-    LAYERS,
-    TRANSPARENT,
-    Rule,
-    overridden,
-    rule_for_function,
-    rule_for_layer,
-)
-from varigraph.moments.softmax import Logits, passes_logits
-
-#: What models are called with besides guises, most of the time.
-PLAIN = frozenset([Tensor, Parameter, str, bool, int, float, type(None)])
-
-
-#: Functions whose result is a tensor's own numbers, or some of them, seen in another way.
-VIEWS = frozenset(
-    [
-        "__getitem__",
-        "chunk",
-        "contiguous",
-        "detach",
-        "expand",
-        "expand_as",
-        "flatten",
-        "narrow",
-        "permute",
-        "ravel",
-        "reshape",
-        "select",
-        "split",
-        "squeeze",
-        "swapaxes",
-        "t",
-        "to",
-        "tensor_split",
-        "transpose",
-        "unbind",
-        "unflatten",
-        "unsqueeze",
-        "view",
-        "view_as",
-    ]
-)
-
-
-class _Storage:
-    """How often the numbers that several guises share were changed in place."""
-
-    version = 0
-
-
-class StandIn(TensorLike):
-    """A :class:`Gaussian` in the guise of a tensor, handed to the user's own code.
-
-    The value itself has attributes ``mean`` and ``var``; a tensor has methods of these names.
-    The guise keeps them apart, and it can change its value where a tensor would change in place.
-    """
-
-    def __init__(self, value: Gaussian, storage: _Storage | None = None) -> None:
-        self._value, self._storage = value, storage or _Storage()
-        self._seen = self._storage.version
-
-    @property
-    def value(self) -> Gaussian:
-        """What stands behind the guise.
-
-        Raises:
-            MissingRuleError: its numbers were changed in place by way of another guise.
-        """
-        if self._seen != self._storage.version:
-            raise MissingRuleError(
-                "the model changes part of a value in place, as h[:, :4].mul_(2) does, and uses "
-                "the value itself afterwards",
-                'put the parts together again, h = torch.cat([...], 1), or take method="sampled"',
-            )
-        return self._value
-
-    def change(self, value: Gaussian) -> None:
-        """Change in place; what shares its numbers is of no use any more."""
-        self._storage.version += 1
-        self._value, self._seen = value, self._storage.version
-
-    def _tensor(self) -> Tensor:
-        return self.value.mean
-
-    @classmethod
-    def answer(cls, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Apply a rule to the values behind the guises; in-place forms change the first one."""
-        rule = rule_for_function(function)
-        values = reveal((args, kwargs))
-        _no_work_after_softmax(function, values)
-        result = current().step(lambda: rule(*values[0], **values[1]))
-        current().note(result, rule)
-        if function in IN_PLACE or kwargs.get("inplace", False):
-            _change(args[0], result)
-            return args[0] if isinstance(args[0], cls) else disguise(result)
-        return disguise(result, _shared_storage(function, args, result))
-
-    def __repr__(self) -> str:
-        return f"StandIn({self.value!r})"
-
-
-def reveal(tree: Any) -> Any:
-    """Replace every guise in nested lists, tuples and dicts by its value."""
-    return _map(tree, StandIn, lambda guise: guise.value)
-
-
-def disguise(tree: Any, storage: _Storage | None = None) -> Any:
-    """Put every Gaussian in nested lists, tuples and dicts under a guise.
-
-    Args:
-        tree: what holds them.
-        storage: what their numbers are part of; None where they are new.
-    """
-    return _map(tree, Gaussian, lambda value: StandIn(value, storage))
-
-
-def guised(tree: Any) -> bool:
-    """Whether a guise is anywhere in nested lists, tuples and dicts."""
-    return bool(_found(tree, StandIn))
-
-
-def _found(tree: Any, kind: type) -> list[Any]:
-    found: list[Any] = []
-    _map(tree, kind, found.append)
-    return found
-
-
-def _map(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
-    if type(tree) in PLAIN:
-        return tree
-    if isinstance(tree, kind):
-        return change(tree)
-    if isinstance(tree, dict):
-        return {key: _map(value, kind, change) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        parts = [_map(value, kind, change) for value in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-    return tree
-
-
-def _shared_storage(function: Callable[..., Any], args: Any, result: Any) -> _Storage | None:
-    """What a result's numbers are part of, if they are somebody's already."""
-    first = args[0] if args else None
-    if not isinstance(first, StandIn):
-        return None
-    picks = function.__name__ == "__getitem__" and not _is_basic(args[1])  # which makes a copy
-    shares = function.__name__ in VIEWS and not picks
-    return first._storage if shares or result is first._value else None
-
-
-def _is_basic(index: Any) -> bool:
-    parts = index if isinstance(index, tuple) else (index,)
-    return all(part is None or isinstance(part, (int, slice, type(...))) for part in parts)
-
-
-def _change(target: Any, result: Any) -> None:
-    if isinstance(target, StandIn):
-        target.change(result)
-    elif isinstance(target, Tensor):
-        # A plain tensor cannot hold a variance. Whoever reads it later must not find the old
-        # numbers there: NaN is caught at the end of the pass.
-        target.fill_(float("nan"))
-
-
-def _no_work_after_softmax(function: Callable[..., Any], values: Any) -> None:
-    if _found(values, Logits) and not passes_logits(function):
-        raise MissingRuleError(
-            f"the model computes {function.__name__}() on the result of a softmax; "
-            "a softmax has a rule only as the last step of a network",
-            "return the logits (or their softmax) from the model",
-        )
-
+from varigraph.moments.registry import LAYERS, TRANSPARENT, Rule, overridden, rule_for_layer
+from varigraph.moments.stand_in import disguise, guised, reveal
 
 CPU = torch.device("cpu")
 

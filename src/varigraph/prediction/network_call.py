@@ -16,7 +16,6 @@ from torch.nn import functional as F
 
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, StandIn
-from varigraph.moments.gaussian import TensorLike
 from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
 from varigraph.moments.softmax import Logits, before_sigmoid
@@ -182,8 +181,8 @@ class _Before:
         return tuple(dropped[: len(args)]), dict(zip(kwargs, dropped[len(args) :], strict=True))
 
     def _drop(self, arg: Any, *, first: bool) -> Any:
-        if isinstance(arg, TensorLike):
-            return arg.answer(F.dropout, arg, self.rate)
+        if isinstance(arg, StandIn):
+            return F.dropout(arg, self.rate)
         # Among plain tensors only the first comes from the layer before: not links, nor weights.
         return (
             F.dropout(arg, self.rate) if self.plain and first and isinstance(arg, Tensor) else arg

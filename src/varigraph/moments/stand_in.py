@@ -1,0 +1,270 @@
+"""A Gaussian in the guise of a tensor, handed to the user's own code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments.gaussian import ABOUT, Gaussian
+from varigraph.moments.propagation import current
+from varigraph.moments.registry import IN_PLACE, rule_for_function
+from varigraph.moments.softmax import Logits, passes_logits
+
+#: What models are called with besides guises, most of the time.
+PLAIN = frozenset([Tensor, Parameter, str, bool, int, float, type(None)])
+#: Fresh tensors of the same kind and shape.
+ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
+
+
+#: Functions whose result is a tensor's own numbers, or some of them, seen in another way.
+VIEWS = frozenset(
+    [
+        "__getitem__",
+        "chunk",
+        "contiguous",
+        "detach",
+        "expand",
+        "expand_as",
+        "flatten",
+        "narrow",
+        "permute",
+        "ravel",
+        "reshape",
+        "select",
+        "split",
+        "squeeze",
+        "swapaxes",
+        "t",
+        "to",
+        "tensor_split",
+        "transpose",
+        "unbind",
+        "unflatten",
+        "unsqueeze",
+        "view",
+        "view_as",
+    ]
+)
+
+
+class _Storage:
+    """How often the numbers that several guises share were changed in place."""
+
+    version = 0
+
+
+def _operator(function: Any, *, swap: bool = False) -> Any:
+    """A Python operator that asks for the rule of ``function``."""
+
+    def operate(self: StandIn, other: Any) -> Any:
+        return _answer(function, *((other, self) if swap else (self, other)))
+
+    return operate
+
+
+class StandIn(Tensor):
+    """A :class:`Gaussian` in the guise of a tensor, handed to the user's own code.
+
+    It is a tensor for ``isinstance`` and has a tensor's shape, type and device, so that code that
+    asks takes the same branch as always. It has no numbers: every function of torch that it meets
+    is answered by a rule, and what reaches its numbers by another way is refused.
+
+    Args:
+        value: what stands behind the guise.
+        shared: what its numbers are part of; None where they are new.
+    """
+
+    _value: Gaussian
+    _shared: _Storage
+    _seen: int
+
+    @staticmethod
+    def __new__(cls, value: Gaussian, shared: _Storage | None = None) -> StandIn:  # noqa: D102
+        like = value._tensor()
+        guise: StandIn = Tensor._make_wrapper_subclass(
+            cls, like.shape, dtype=like.dtype, device=like.device
+        )
+        guise._value, guise._shared = value, shared or _Storage()
+        guise._seen = guise._shared.version
+        return guise
+
+    @property
+    def value(self) -> Gaussian:
+        """What stands behind the guise.
+
+        Raises:
+            MissingRuleError: its numbers were changed in place by way of another guise.
+        """
+        if self._seen != self._shared.version:
+            raise MissingRuleError(
+                "the model changes part of a value in place, as h[:, :4].mul_(2) does, and uses "
+                "the value itself afterwards",
+                'put the parts together again, h = torch.cat([...], 1), or take method="sampled"',
+            )
+        return self._value
+
+    def change(self, value: Gaussian) -> None:
+        """Change in place; what shares its numbers is of no use any more."""
+        self._shared.version += 1
+        self._value, self._seen = value, self._shared.version
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        name, kwargs = func.__name__, kwargs or {}
+        if name == "__get__":
+            return _attribute(func, *args)
+        if name in ABOUT:
+            return _about(func, *args, **kwargs)
+        if name in ALIKE:
+            return func(_blank(args[0]), *args[1:], **kwargs)
+        return _answer(func, *args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        raise MissingRuleError(
+            f"the model reaches for the numbers of a value by {func}, where no rule can follow",
+            'compute with functions of torch, or take method="sampled"',
+        )
+
+    def __copy__(self) -> StandIn:
+        return StandIn(self.value)
+
+    def __deepcopy__(self, memo: Any) -> StandIn:
+        return StandIn(self.value)
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"StandIn({self._value!r})"
+
+    __hash__ = object.__hash__
+    # Those of torch take an error of ours for their own word that operands do not fit.
+    __add__ = __radd__ = _operator(Tensor.add)
+    __sub__, __rsub__ = _operator(Tensor.sub), _operator(Tensor.sub, swap=True)
+    __mul__ = __rmul__ = _operator(Tensor.mul)
+    __truediv__, __rtruediv__ = _operator(Tensor.div), _operator(Tensor.div, swap=True)
+    __matmul__, __rmatmul__ = _operator(Tensor.matmul), _operator(Tensor.matmul, swap=True)
+    __pow__, __rpow__ = _operator(Tensor.pow), _operator(Tensor.pow, swap=True)
+    __iadd__, __isub__ = _operator(Tensor.add_), _operator(Tensor.sub_)
+    __imul__, __itruediv__ = _operator(Tensor.mul_), _operator(Tensor.div_)
+    __gt__, __ge__ = _operator(Tensor.gt), _operator(Tensor.ge)
+    __lt__, __le__ = _operator(Tensor.lt), _operator(Tensor.le)
+    __eq__, __ne__ = _operator(Tensor.eq), _operator(Tensor.ne)
+
+
+def _attribute(getter: Any, guise: StandIn, *_: Any) -> Any:
+    """An attribute of a tensor that says nothing about its numbers."""
+    name = getter.__self__.__name__
+    if name == "data":
+        return guise
+    if name not in ABOUT:
+        raise MissingRuleError(f"no moment rule for x.{name}", "use a function that has a rule")
+    with torch._C.DisableTorchFunctionSubclass():
+        return getter(guise)
+
+
+def _about(function: Callable[..., Any], guise: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a tensor says about itself, or fresh tensors of its kind."""
+    if not isinstance(guise, StandIn):  # x.size() of a plain tensor, asked with a guise for a size
+        return _answer(function, guise, *args, **kwargs)
+    if function.__name__.startswith("new_"):
+        return function(_blank(guise), *args, **kwargs)
+    with torch._C.DisableTorchFunctionSubclass():
+        return function(guise, *args, **kwargs)
+
+
+def _blank(guise: StandIn) -> Tensor:
+    """A plain tensor of the same shape and kind that takes no memory."""
+    return torch.empty((), dtype=guise.dtype, device=guise.device).expand(guise.shape)
+
+
+def _answer(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Apply a rule to the values behind the guises; in-place forms change the first one."""
+    rule = rule_for_function(function)
+    values = reveal((args, kwargs))
+    _no_work_after_softmax(function, values)
+    result = current().step(lambda: rule(*values[0], **values[1]))
+    current().note(result, rule)
+    if function in IN_PLACE or kwargs.get("inplace", False):
+        _change(args[0], result)
+        return args[0] if isinstance(args[0], StandIn) else disguise(result)
+    return disguise(result, _shared_storage(function, args, result))
+
+
+def reveal(tree: Any) -> Any:
+    """Replace every guise in nested lists, tuples and dicts by its value."""
+    return _map(tree, StandIn, lambda guise: guise.value)
+
+
+def disguise(tree: Any, storage: _Storage | None = None) -> Any:
+    """Put every Gaussian in nested lists, tuples and dicts under a guise.
+
+    Args:
+        tree: what holds them.
+        storage: what their numbers are part of; None where they are new.
+    """
+    return _map(tree, Gaussian, lambda value: StandIn(value, storage))
+
+
+def guised(tree: Any) -> bool:
+    """Whether a guise is anywhere in nested lists, tuples and dicts."""
+    return bool(_found(tree, StandIn))
+
+
+def _found(tree: Any, kind: type) -> list[Any]:
+    found: list[Any] = []
+    _map(tree, kind, found.append)
+    return found
+
+
+def _map(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    if type(tree) in PLAIN:
+        return tree
+    if isinstance(tree, kind):
+        return change(tree)
+    if isinstance(tree, dict):
+        return {key: _map(value, kind, change) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        parts = [_map(value, kind, change) for value in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return tree
+
+
+def _shared_storage(function: Callable[..., Any], args: Any, result: Any) -> _Storage | None:
+    """What a result's numbers are part of, if they are somebody's already."""
+    first = args[0] if args else None
+    if not isinstance(first, StandIn):
+        return None
+    picks = function.__name__ == "__getitem__" and not _is_basic(args[1])  # which makes a copy
+    shares = function.__name__ in VIEWS and not picks
+    return first._shared if shares or result is first._value else None
+
+
+def _is_basic(index: Any) -> bool:
+    parts = index if isinstance(index, tuple) else (index,)
+    return all(part is None or isinstance(part, (int, slice, type(...))) for part in parts)
+
+
+def _change(target: Any, result: Any) -> None:
+    if isinstance(target, StandIn):
+        target.change(result)
+    elif isinstance(target, Tensor):
+        # A plain tensor cannot hold a variance. Whoever reads it later must not find the old
+        # numbers there: NaN is caught at the end of the pass.
+        target.fill_(float("nan"))
+
+
+def _no_work_after_softmax(function: Callable[..., Any], values: Any) -> None:
+    if _found(values, Logits) and not passes_logits(function):
+        raise MissingRuleError(
+            f"the model computes {function.__name__}() on the result of a softmax; "
+            "a softmax has a rule only as the last step of a network",
+            "return the logits (or their softmax) from the model",
+        )
