@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from varigraph.moments.arithmetic import MOVES
 from varigraph.moments.registry import FUNCTIONS, LAYERS, TRANSPARENT, Rule
 from varigraph.testing import largest_error
+from varigraph.moments.shapes import MOVES
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "rules.md"
@@ -97,7 +97,7 @@ def rows(table: dict[Any, Rule]) -> list[Row]:
     moves = [rule for rule in rules if rule.apply.__name__ == "move"]
     found = [_row(rule.names, _name(rule), rule) for rule in rules if rule not in moves]
     if moves:
-        found.append(_row(MOVES, "arithmetic.moves_alike", moves[0]))
+        found.append(_row(MOVES, "shapes.moves_alike", moves[0]))
     return found
 
 

@@ -83,6 +83,13 @@ class Sparse:
     symmetric: bool = False
     fleeting: bool = False
 
+    @classmethod
+    def of(cls, matrix: Tensor) -> Sparse:  # [rows, columns]
+        """The same numbers as a tensor of any layout."""
+        coo = matrix.to_sparse_coo().coalesce()
+        rows, columns = coo.indices()
+        return cls(rows, columns, coo.values(), (matrix.shape[0], matrix.shape[1]))
+
     def with_values(self, values: Tensor) -> Sparse:  # [entries]
         """Other values at the same places, to be used once; what was sorted is not sorted again."""
         other = replace(self, values=values, fleeting=True)

@@ -14,8 +14,8 @@ def guise():
 
 
 def test_it_has_the_methods_that_the_value_has_as_attributes():
-    assert guise().mean(dim=0).value.mean.tolist() == [1.0, 1.25]
-    assert guise().mean(0).value.var.tolist() == [0.5, 0.5]
+    assert guise().mean(dim=0).value.mean.tolist() == [[1.0, 1.25]]
+    assert guise().mean(0).value.var.tolist() == [[0.5, 0.5]]
 
 
 def test_it_answers_questions_about_its_shape():
@@ -55,7 +55,7 @@ def test_the_same_noise_twice_adds_up_before_it_is_squared():
 
 def test_work_after_a_softmax_is_refused_and_picking_rows_is_not():
     shares = F.log_softmax(guise(), dim=-1)
-    assert shares[0].value.mean.tolist() == [-1.0, 2.0]
+    assert shares[0].value.mean.tolist() == [[-1.0, 2.0]]
     with pytest.raises(MissingRuleError, match="result of a softmax"):
         shares + 1.0
 

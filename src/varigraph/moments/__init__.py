@@ -11,6 +11,8 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     layers,
     maximum,
     pieces,
+    reductions,
+    shapes,
     softmax,
 )
 from varigraph.moments.gaussian import Gaussian

@@ -18,8 +18,8 @@ from varigraph.kernels import fused
 from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.propagation import current, recorded
-from varigraph.moments.registry import Exactness, implements
 from varigraph.moments.softmax import remember_logit
+from varigraph.moments.registry import Exactness, by_number, implements
 from varigraph.moments.tape import Bend, Scale
 
 POINTS = 48
@@ -114,7 +114,7 @@ def elementwise(rule: Activation) -> Activation:
         tape.bends.append(Bend(out, x, 2 * half))
         return recorded(out, (x, Scale(slope)))
 
-    return by_node(cast(Activation, taped))
+    return by_number(by_node(cast(Activation, taped)))
 
 
 def _differentiated(rule: Rule, x: Gaussian) -> Derivatives:
@@ -251,6 +251,7 @@ def tanh(x: Gaussian) -> Gaussian:
 
 
 @implements("sigmoid", exactness=INTEGRATED, modules=[nn.Sigmoid], note=BY_INTEGRATION)
+@by_number
 def sigmoid(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`1 / (1 + e^{-x})`."""
     return remember_logit(_sigmoid(x), before=x)

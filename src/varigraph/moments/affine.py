@@ -73,15 +73,16 @@ def overlaps(
     r""":math:`\sum_w P^a_{uw} P^b_{uw} n_w` for every two chains, P the product of a chain's sums.
 
     Args:
-        chains: the sums of each, the last one first.
+        chains: the sums of each, the last one first; all lead to the same number of rows.
         node: the weight n of each node.
         memory: bound in bytes on the walks that are expanded at once.
 
     Raises:
         TooLargeError: the walks of one node alone do not fit.
     """
-    every = torch.arange(len(node), device=node.device)
-    own = Sparse(every, every, torch.ones_like(node), (len(node), len(node)))
+    count = max((chain[0].shape[0] for chain in chains.values() if chain), default=len(node))
+    every = torch.arange(count, device=node.device)
+    own = Sparse(every, every, torch.ones_like(every, dtype=node.dtype), (count, count))
     matrices = {matrix: _reach_of(matrix) for chain in chains.values() for matrix in chain}
     found: dict[tuple[Name, Name], list[Tensor]] = {}
     for rows in row_blocks(list(chains.values()), every, 1, memory, at_once=AT_ONCE):
@@ -287,6 +288,17 @@ class Affine(Gaussian):
                 known = terms.get(path)
                 terms[path] = term if known is None or term is None else known + term
         return Affine(mean, self.noise, terms, extra)
+
+    def through(self, matrix: Sparse, mean: Tensor, extra: Tensor) -> Affine:
+        r""":math:`\sum_v S_{uv} y_v` for a certain S, given its mean and the other variance."""
+        number = self.noise._number(matrix)
+        terms = {(number, *path): term for path, term in self.terms.items()}
+        return Affine(mean, self.noise, terms, extra)
+
+    def picked(self, columns: Tensor, mean: Tensor) -> Affine:
+        """Some of its columns, given their mean."""
+        terms: dict[Path, Tensor | None] = {path: m[columns] for path, m in self.maps.items()}
+        return Affine(mean, self.noise, terms, self.extra[:, columns])
 
     def plus(self, other: Affine, alpha: float, mean: Tensor) -> Affine:
         r""":math:`y + \alpha z`, given its mean."""

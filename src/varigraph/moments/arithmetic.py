@@ -1,29 +1,21 @@
-"""Sums, products, reductions and changes of shape."""
+"""Sums and products of values, number by number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.activations import elementwise
 from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import Gaussian, by_node
-from varigraph.moments.layers import certain, rescaled
-from varigraph.moments.maximum import group_max, group_min
-from varigraph.moments.propagation import added, recorded
-from varigraph.moments.registry import implements, spellings
-from varigraph.moments.softmax import (
-    Logits,
-    before_sigmoid,
-    passes_chances,
-    remember_logit,
-)
-from varigraph.moments.tape import Columns, Scale, Sum
-from varigraph.sparse import Sparse
+from varigraph.moments.layers import rescaled
+from varigraph.moments.propagation import added, current, recorded
+from varigraph.moments.registry import by_number, implements
+from varigraph.moments.tape import Scale
 
 Value = Gaussian | Tensor | float
 
@@ -108,16 +100,31 @@ def _product(x: Value, other: Value) -> Gaussian:
     return recorded(Gaussian(a * b, var), (x, Scale(b)), (other, Scale(a)))
 
 
-@implements("div", "divide", "true_divide", exactness="exact for independent inputs")
+@implements(
+    "div",
+    "divide",
+    "true_divide",
+    exactness="exact for independent inputs",
+    note="by a certain divisor; by an uncertain one approximate, to first order",
+)
 def div(x: Value, other: Value, *, rounding_mode: str | None = None) -> Gaussian:
-    r"""Moments of :math:`x / c` for a certain divisor."""
-    certain(other, of="division, for the divisor")
+    r"""Moments of :math:`x / y`; :math:`\mu_x / \mu_y` and its slopes for an uncertain divisor."""
     if rounding_mode is not None:
         raise MissingRuleError("division with rounding has no moment rule", "divide without it")
-    return mul(x, 1 / mean_of(other))
+    if not isinstance(other, Gaussian):
+        return mul(x, 1 / mean_of(other))
+    current().approximates("division")
+    part = mean_of(x) / other.mean
+    slope = -part / other.mean
+    if not isinstance(x, Gaussian):
+        return rescaled(other, part, slope)
+    own = (1 / other.mean).expand_as(part)
+    var = own.square() * x.var + slope.square() * other.var
+    return recorded(Gaussian(part, var), (x, Scale(own)), (other, Scale(slope)))
 
 
 @implements("neg", "negative", exactness="exact")
+@by_number
 def neg(x: Gaussian) -> Gaussian:
     r"""Moments of :math:`-x`."""
     return rescaled(x, -x.mean, x.mean.new_full((), -1.0))
@@ -136,6 +143,7 @@ def square(x: Gaussian) -> Gaussian:
 
 
 @implements("pow", exactness="exact", note="exponents 1 and 2, for a Gaussian input")
+@by_number
 def power(x: Gaussian, exponent: float) -> Gaussian:
     r"""Moments of :math:`x^1` and :math:`x^2`."""
     if exponent == 2:
@@ -159,171 +167,14 @@ def gaussian(x: Value) -> Gaussian:
     return x
 
 
-Axes = int | list[int] | tuple[int, ...] | None
-
-
-@implements("sum", exactness="exact for independent inputs")
-def total(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
-    r"""Moments of :math:`\sum_i x_i`: means add, variances add."""
-    return Gaussian(torch.sum(x.mean, dim, keepdim), torch.sum(x.var, dim, keepdim))
-
-
-@implements("mean", exactness="exact for independent inputs")
-def mean(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
-    r"""Moments of :math:`\frac{1}{n} \sum x_i`; the variance is :math:`\frac{1}{n^2} \sum v_i`."""
-    average = torch.mean(x.mean, dim, keepdim)
-    count = x.mean.numel() / average.numel()
-    return Gaussian(average, torch.mean(x.var, dim, keepdim) / count)
-
-
-@implements("scatter_add", exactness="exact for independent inputs", note="sum and mean pooling")
-def scatter_add(x: Tensor, dim: int, index: Tensor, src: Gaussian) -> Gaussian:
-    r"""Moments of sums over groups: :math:`y_g = x_g + \sum_{i \in g} s_i`."""
-    certain(x, of="scatter_add, for what is added to")
-    out = Gaussian(
-        x.scatter_add(dim, index, src.mean), torch.zeros_like(x).scatter_add(dim, index, src.var)
-    )
-    if src.mean.dim() == 2 and dim in (0, -2) and index.stride(-1) == 0:  # whole rows
-        group = index[:, 0]
-        order = group.argsort(stable=True)
-        ones = torch.ones_like(group, dtype=src.mean.dtype)
-        recorded(out, (src, Sum(Sparse(group[order], order, ones, (len(x), len(src))))))
-    return out
-
-
-@implements("index_add", exactness="exact for independent inputs")
-def index_add(
-    x: Tensor, dim: int, index: Tensor, source: Gaussian, *, alpha: float = 1
-) -> Gaussian:
-    r"""Moments of sums over groups: :math:`y_g = x_g + \alpha \sum_{i \in g} s_i`."""
-    certain(x, of="index_add, for what is added to")
-    return Gaussian(
-        x.index_add(dim, index, source.mean, alpha=alpha),
-        torch.zeros_like(x).index_add(dim, index, source.var, alpha=alpha**2),
-    )
-
-
-@implements("scatter_reduce", exactness="exact for independent inputs", note="max and min pooling")
-def scatter_reduce(
-    x: Tensor, dim: int, index: Tensor, src: Gaussian, reduce: str, include_self: bool = True
-) -> Gaussian:
-    """Moments of the largest or smallest value of each group, as pooling asks for it."""
-    pools = {"amax": group_max, "amin": group_min}
-    if reduce not in pools or include_self or src.mean.dim() != 2 or dim % 2 != 0:
-        raise MissingRuleError(
-            f"scatter_reduce({reduce!r}, include_self={include_self}, dim={dim}) has no rule",
-            "pool with global_mean_pool, global_add_pool or global_max_pool",
-        )
-    return pools[reduce](src, index[:, 0], groups=x.shape[0])
-
-
-MOVES = [
-    "__getitem__",
-    "index_select",
-    "select",
-    "narrow",
-    "gather",
-    "take_along_dim",
-    "split",
-    "chunk",
-    "unbind",
-    "view",
-    "reshape",
-    "view_as",
-    "reshape_as",
-    "flatten",
-    "unflatten",
-    "squeeze",
-    "unsqueeze",
-    "transpose",
-    "t",
-    "permute",
-    "movedim",
-    "expand",
-    "expand_as",
-    "contiguous",
-    "clone",
-    "detach",
-    "to",
-    "float",
-    "double",
-    "half",
-    "cpu",
-    "cuda",
-    "flip",
-    "roll",
-    "type_as",
-]
-
-
-def moves_alike(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule of a function that moves numbers about: apply it to mean and variance."""
-
-    def move(x: Gaussian | Tensor, *args: Any, **kwargs: Any) -> Any:
-        args = tuple(a.mean if isinstance(a, Gaussian) else a for a in args)  # expand_as(x)
-        if not isinstance(x, Gaussian):
-            return function(x, *args, **kwargs)
-        if isinstance(x, Logits):
-            return Logits(move(x.before, *args, **kwargs))
-        mean, var = function(x.mean, *args, **kwargs), function(x.var, *args, **kwargs)
-        if isinstance(mean, Tensor):
-            out = Gaussian(mean, var)
-            before = before_sigmoid(x) if passes_chances(function) else None
-            if before is not None:
-                remember_logit(out, before=move(before, *args, **kwargs))
-            if function is Tensor.__getitem__ and len(args) == 1:
-                _record_rows(out, x, args[0])
-            return out
-        return tuple(Gaussian(m, v) for m, v in zip(mean, var, strict=True))
-
-    move.__qualname__ = function.__name__
-    return move
-
-
-def _record_rows(out: Gaussian, x: Gaussian, index: Any) -> None:
-    """Picking rows is a sum with one entry per row; anything else has no response on record."""
-    if isinstance(index, tuple) or x.mean.dim() != 2 or out.mean.dim() != 2:
-        return
-    rows = torch.arange(len(x), device=x.mean.device)[index]
-    place = torch.arange(len(rows), device=rows.device)
-    ones = torch.ones_like(rows, dtype=x.mean.dtype)
-    recorded(out, (x, Sum(Sparse(place, rows, ones, (len(rows), len(x))))))
-
-
-for _name in MOVES:
-    for _function in spellings(_name):
-        implements(
-            _function,
-            exactness="exact",
-            modules=[nn.Identity, nn.Flatten, nn.Sequential, nn.ModuleList, nn.ModuleDict],
-        )(moves_alike(_function))
-
-
-@implements("cat", "concat", "concatenate", exactness="exact")
-def cat(tensors: Sequence[Gaussian | Tensor], dim: int = 0) -> Gaussian:
-    """Moments side by side; certain parts have variance zero."""
-    out = _joined(torch.cat, tensors, dim)
-    if out.mean.dim() == 2 and dim in (1, -1):
-        recorded(out, *_side_by_side(tensors))
-    return out
-
-
-@implements("stack", exactness="exact")
-def stack(tensors: Sequence[Gaussian | Tensor], dim: int = 0) -> Gaussian:
-    """Moments stacked along a new axis; certain parts have variance zero."""
-    return _joined(torch.stack, tensors, dim)
-
-
-def _joined(
-    join: Callable[..., Tensor], tensors: Sequence[Gaussian | Tensor], dim: int
-) -> Gaussian:
-    parts = [t if isinstance(t, Gaussian) else Gaussian.certain(t) for t in tensors]
-    return Gaussian(join([p.mean for p in parts], dim), join([p.var for p in parts], dim))
-
-
-def _side_by_side(tensors: Sequence[Gaussian | Tensor]) -> list[tuple[Gaussian, Columns]]:
-    """Where each uncertain part stands among the columns."""
-    widths = [tensor.shape[-1] for tensor in tensors]
-    first = [sum(widths[:i]) for i in range(len(widths))]
-    pairs = zip(tensors, first, strict=True)
-    return [(t, Columns(start)) for t, start in pairs if isinstance(t, Gaussian)]
+#: Arithmetic of two values, by the name of the function.
+OF_TWO: dict[str, Callable[..., Gaussian]] = {
+    "add": add,
+    "sub": sub,
+    "subtract": sub,
+    "mul": mul,
+    "multiply": mul,
+    "div": div,
+    "divide": div,
+    "true_divide": div,
+}

@@ -17,7 +17,7 @@ from varigraph.moments.differentiated import Corrected
 from varigraph.moments.gaussian import Gaussian, by_node, mapped_variance
 from varigraph.moments.neighbours import NeighbourSum
 from varigraph.moments.propagation import added, current, recorded
-from varigraph.moments.registry import implements
+from varigraph.moments.registry import by_number, implements
 from varigraph.moments.tape import Dense, Scale
 from varigraph.sparse import csr_tensor
 
@@ -101,6 +101,7 @@ def certain(*values: Any, of: str) -> None:
 
 
 @implements(F.dropout, exactness="exact", modules=[nn.Dropout], note="given the mask")
+@by_number
 def dropout(x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`z x` for a mask :math:`z \in \{0, 1 / (1 - p)\}` that is drawn once.
 

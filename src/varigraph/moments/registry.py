@@ -51,6 +51,11 @@ class Rule:
         return self.apply(*args, **kwargs)
 
     @property
+    def by_number(self) -> bool:
+        """Whether it looks at every number by itself, whatever the shape."""
+        return self.apply in BY_NUMBER
+
+    @property
     def shipped(self) -> bool:
         """Whether the rule came with this package."""
         return self.apply.__module__.startswith("varigraph.moments.")
@@ -71,6 +76,7 @@ class Rule:
 
 
 FUNCTIONS: dict[Callable[..., Any], Rule] = {}
+BY_NUMBER: set[Callable[..., Any]] = set()
 IN_PLACE: set[Callable[..., Any]] = set()
 LAYERS: dict[type[nn.Module], Rule] = {}
 #: torch's own modules whose ``forward`` only calls functions that have rules, with these rules.
@@ -109,6 +115,12 @@ def implements(
         return apply
 
     return register
+
+
+def by_number(apply: Apply) -> Apply:
+    """Say of a rule that it looks at every number by itself, whatever the shape."""
+    BY_NUMBER.add(apply)
+    return apply
 
 
 def _add(table: dict[Any, Rule], target: Any, rule: Rule) -> None:

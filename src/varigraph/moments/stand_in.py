@@ -12,7 +12,8 @@ from torch.nn import Parameter
 from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import ABOUT, Gaussian
 from varigraph.moments.propagation import current
-from varigraph.moments.registry import IN_PLACE, rule_for_function
+from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
+from varigraph.moments.shapes import SHAPED, Shaped
 from varigraph.moments.softmax import Logits, passes_logits
 
 #: What models are called with besides guises, most of the time.
@@ -77,6 +78,7 @@ class StandIn(Tensor):
     Args:
         value: what stands behind the guise.
         shared: what its numbers are part of; None where they are new.
+        shape: in which the code sees the value, where that is another than its own.
     """
 
     _value: Gaussian
@@ -84,10 +86,12 @@ class StandIn(Tensor):
     _seen: int
 
     @staticmethod
-    def __new__(cls, value: Gaussian, shared: _Storage | None = None) -> StandIn:  # noqa: D102
+    def __new__(  # noqa: D102
+        cls, value: Gaussian, shared: _Storage | None = None, shape: torch.Size | None = None
+    ) -> StandIn:
         like = value._tensor()
         guise: StandIn = Tensor._make_wrapper_subclass(
-            cls, like.shape, dtype=like.dtype, device=like.device
+            cls, like.shape if shape is None else shape, dtype=like.dtype, device=like.device
         )
         guise._value, guise._shared = value, shared or _Storage()
         guise._seen = guise._shared.version
@@ -136,10 +140,10 @@ class StandIn(Tensor):
         )
 
     def __copy__(self) -> StandIn:
-        return StandIn(self.value)
+        return StandIn(self.value, shape=self.shape)
 
     def __deepcopy__(self, memo: Any) -> StandIn:
-        return StandIn(self.value)
+        return StandIn(self.value, shape=self.shape)
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"StandIn({self._value!r})"
@@ -188,19 +192,43 @@ def _blank(guise: StandIn) -> Tensor:
 def _answer(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Apply a rule to the values behind the guises; in-place forms change the first one."""
     rule = rule_for_function(function)
-    values = reveal((args, kwargs))
+    values = _map((args, kwargs), StandIn, _shaped)
     _no_work_after_softmax(function, values)
-    result = current().step(lambda: rule(*values[0], **values[1]))
-    current().note(result, rule)
+    result = current().step(lambda: _by_rule(rule, function, *values))
+    _note(result, rule)
     if function in IN_PLACE or kwargs.get("inplace", False):
         _change(args[0], result)
-        return args[0] if isinstance(args[0], StandIn) else disguise(result)
-    return disguise(result, _shared_storage(function, args, result))
+        return args[0] if isinstance(args[0], StandIn) else _guise(result)
+    return _guise(result, _shared_storage(function, args, result))
+
+
+def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
+    """What a rule says of shaped values, shaped."""
+    if function in SHAPED:
+        return SHAPED[function](*args, **kwargs)
+    shapes = [each.shape for each in _found((args, kwargs), Shaped)]
+    if rule.by_number:
+        plain = _map((args, kwargs), Shaped, lambda x: x.value)
+        return Shaped(rule(*plain[0], **plain[1]), shapes[0])
+    plain = _map((args, kwargs), Shaped, lambda x: x.seen)
+    return _map(rule(*plain[0], **plain[1]), Gaussian, Shaped.of)
+
+
+def _shaped(guise: StandIn) -> Shaped:
+    return Shaped(guise.value, guise.shape)
+
+
+def _note(result: Any, rule: Rule) -> None:
+    _map(result, Shaped, lambda x: current().note(x.value, rule))
+
+
+def _guise(tree: Any, shared: _Storage | None = None) -> Any:
+    return _map(tree, Shaped, lambda x: StandIn(x.value, shared, x.shape))
 
 
 def reveal(tree: Any) -> Any:
     """Replace every guise in nested lists, tuples and dicts by its value."""
-    return _map(tree, StandIn, lambda guise: guise.value)
+    return _map(tree, StandIn, lambda guise: _shaped(guise).seen)
 
 
 def disguise(tree: Any, storage: _Storage | None = None) -> Any:
@@ -210,7 +238,7 @@ def disguise(tree: Any, storage: _Storage | None = None) -> Any:
         tree: what holds them.
         storage: what their numbers are part of; None where they are new.
     """
-    return _map(tree, Gaussian, lambda value: StandIn(value, storage))
+    return _guise(_map(tree, Gaussian, Shaped.of), storage)
 
 
 def guised(tree: Any) -> bool:
@@ -244,7 +272,8 @@ def _shared_storage(function: Callable[..., Any], args: Any, result: Any) -> _St
         return None
     picks = function.__name__ == "__getitem__" and not _is_basic(args[1])  # which makes a copy
     shares = function.__name__ in VIEWS and not picks
-    return first._shared if shares or result is first._value else None
+    same = isinstance(result, Shaped) and result.value is first._value
+    return first._shared if shares or same else None
 
 
 def _is_basic(index: Any) -> bool:
@@ -254,7 +283,7 @@ def _is_basic(index: Any) -> bool:
 
 def _change(target: Any, result: Any) -> None:
     if isinstance(target, StandIn):
-        target.change(result)
+        target.change(result.value)
     elif isinstance(target, Tensor):
         # A plain tensor cannot hold a variance. Whoever reads it later must not find the old
         # numbers there: NaN is caught at the end of the pass.
@@ -262,7 +291,8 @@ def _change(target: Any, result: Any) -> None:
 
 
 def _no_work_after_softmax(function: Callable[..., Any], values: Any) -> None:
-    if _found(values, Logits) and not passes_logits(function):
+    after = any(isinstance(each.value, Logits) for each in _found(values, Shaped))
+    if after and not passes_logits(function):
         raise MissingRuleError(
             f"the model computes {function.__name__}() on the result of a softmax; "
             "a softmax has a rule only as the last step of a network",

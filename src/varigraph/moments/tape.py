@@ -191,6 +191,35 @@ class Columns(Operator):
 
 
 @dataclass(frozen=True, eq=False)
+class Arranged(Operator):
+    r""":math:`y_{u,b_k} = x_{u,a_k}`: columns of x are columns of y, which is 0 elsewhere."""
+
+    pick: Tensor  # [k], columns of x
+    place: Tensor  # [k], where they stand in y
+
+    def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
+        found = pairs.values.new_zeros(*pairs.values.shape[:2], width)
+        return pairs.with_values(found.index_add_(2, self.pick, pairs.values[..., self.place]))
+
+    def forward(self, before: Cotangents, pairs: Cotangents, width: int) -> Tensor:  # noqa: D102
+        return self._put(before.at(pairs).values, width)
+
+    def push(self, tangents: Tensor, nodes: Tensor, width: int) -> Tensor:  # noqa: D102
+        return self._put(tangents, width)
+
+    def blocks(  # noqa: D102
+        self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
+    ) -> Tensor:
+        found = self._put(block, width)
+        return found if block.dim() == 2 else self._put(found.mT, width).mT
+
+    def _put(self, values: Tensor, width: int) -> Tensor:  # [..., features]
+        found = values.new_zeros(*values.shape[:-1], width)
+        found[..., self.place] = values[..., self.pick]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class Sum(Operator):
     r""":math:`y_u = \sum_v S_{uv} x_v` over rows of another value; random where links are."""
 

@@ -27,7 +27,7 @@ def test_parts_that_the_user_gave_are_shown():
     inner = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Identity(), nn.Softmin(dim=1))
     found = rules(nn.Sequential(GINConv(inner), nn.Bilinear(2, 2, 2)))
     assert found["0.nn.0"] == "layers.linear"
-    assert found["0.nn.2"] == "arithmetic.moves_alike"
+    assert found["0.nn.2"] == "shapes.moves_alike"
     assert found["0.nn.3"] == found["1"] == NO_RULE
     assert "0.nn" not in found  # a container does nothing of its own
 

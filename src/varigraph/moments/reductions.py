@@ -1,0 +1,198 @@
+"""Sums and means along axes, maps of the last axis, sums over groups of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from varigraph.errors import MissingRuleError
+from varigraph.moments import layers
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.maximum import group_max, group_min
+from varigraph.moments.registry import implements
+from varigraph.moments.rows import groups, row_sums
+from varigraph.moments.shapes import Answer, Shaped, plainly, shaped
+from varigraph.sparse import Sparse
+
+Axes = int | list[int] | tuple[int, ...] | None
+
+
+@shaped("sum", "mean")
+def _reducing(function: Any) -> Answer:
+    average = function.__name__ == "mean"
+
+    def reduce(x: Shaped, dim: Axes = None, keepdim: bool = False, *, dtype: Any = None) -> Shaped:
+        if dtype not in (None, x.value._tensor().dtype):
+            raise MissingRuleError(
+                f"{function.__name__}(dtype={dtype}) has no moment rule", "convert before: x.to()"
+            )
+        shape = function(torch.empty(x.shape, device="meta"), dim=dim, keepdim=keepdim).shape
+        if x.axes is None:
+            return _moments_alone(x, dim, keepdim, average=average)
+        value, over = x.value, _axes(x, dim)
+        columns = _columns_over(x.axes, over - {0})
+        if columns is not None:
+            ones = F.one_hot(columns).T.to(value._tensor())
+            value = layers.linear(value, ones / ones.sum(1, keepdim=True) if average else ones)
+        if 0 in over and len(value) > 1:
+            value = row_sums(value, _all_rows(value, average))
+        return Shaped(value, shape)
+
+    return reduce
+
+
+def _axes(x: Shaped, dim: Axes) -> set[int]:
+    """The axes that are reduced, rows being the first."""
+    assert x.axes is not None
+    count, missing = len(x.shape), len(x.axes) - len(x.shape)
+    if dim is None or dim in ((), []):
+        return set(range(missing, len(x.axes)))
+    return {each % count + missing for each in ([dim] if isinstance(dim, int) else dim)}
+
+
+def _columns_over(axes: tuple[int, ...], over: set[int]) -> Tensor | None:  # [features]
+    """Which column of the result each column goes to; None where none is reduced."""
+    if not over:
+        return None
+    left = [1 if axis in over else size for axis, size in enumerate(axes)][1:]
+    return torch.arange(torch.Size(left).numel()).view(left).expand(axes[1:]).reshape(-1)
+
+
+def _all_rows(value: Gaussian, average: bool) -> Sparse:
+    every = torch.arange(len(value), device=value._tensor().device)
+    ones = torch.ones_like(every, dtype=value._tensor().dtype)
+    weight = ones / len(value) if average else ones
+    return Sparse(torch.zeros_like(every), every, weight, (1, len(value)))
+
+
+def _moments_alone(x: Shaped, dim: Axes, keepdim: bool, *, average: bool) -> Shaped:
+    mean, var = (torch.sum(part, dim, keepdim) for part in (x.seen.mean, x.seen.var))
+    count = x.value.mean.numel() / mean.numel() if average else 1
+    return Shaped.of(Gaussian(mean / count, var / count**2))
+
+
+@implements("sum", exactness="exact for independent inputs")
+def total(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
+    r"""Moments of :math:`\sum_i x_i`: means add, variances add."""
+    found: Gaussian = plainly(torch.sum, x, dim, keepdim)
+    return found
+
+
+@implements("mean", exactness="exact for independent inputs")
+def mean(x: Gaussian, dim: Axes = None, keepdim: bool = False) -> Gaussian:
+    r"""Moments of :math:`\frac{1}{n} \sum x_i`; the variance is :math:`\frac{1}{n^2} \sum v_i`."""
+    found: Gaussian = plainly(torch.mean, x, dim, keepdim)
+    return found
+
+
+@shaped("linear")
+def _mapping(function: Any) -> Answer:
+    def apply(x: Any, weight: Any, bias: Any = None) -> Shaped:
+        layers.certain(*(v.value if isinstance(v, Shaped) else v for v in (weight, bias)),
+                       of="linear")  # fmt: skip
+        times = x.value.shape[1] // x.shape[-1]
+        shape = torch.Size([*x.shape[:-1], len(weight)])
+        if times > 1:
+            weight = torch.block_diag(*[weight] * times)
+            bias = None if bias is None else bias.repeat(times)
+        return Shaped(layers.linear(x.value, weight, bias), shape)
+
+    return apply
+
+
+@shaped("matmul", "mm")
+def _multiplying(function: Any) -> Answer:
+    def apply(x: Any, other: Any) -> Any:
+        if isinstance(x, Shaped) and isinstance(other, Tensor) and other.dim() == 2:
+            return mapped(x, other.t())
+        if isinstance(x, Tensor) and x.dim() == 2 and other.axes == tuple(other.shape):
+            shape = torch.Size([len(x), *other.shape[1:]])
+            return Shaped(row_sums(other.value, Sparse.of(x)), shape)
+        raise MissingRuleError(
+            f"{function.__name__}() has a rule for one matrix that is certain", "x @ W, or A @ x"
+        )
+
+    mapped = _mapping(function)
+    return apply
+
+
+@shaped("scatter_add", "index_add", "scatter_reduce")
+def _grouping(function: Any) -> Answer:
+    name = function.__name__.rstrip("_")
+
+    def apply(x: Any, dim: int, index: Tensor, source: Any, *args: Any, **options: Any) -> Shaped:
+        source = options.pop("src", source)
+        if not isinstance(source, Shaped) or isinstance(x, Shaped):
+            raise MissingRuleError(f"{name}() onto an uncertain value has no rule", "add it after")
+        if dim % len(source.shape) != 0 or source.axes != tuple(source.shape):
+            raise MissingRuleError(f"{name}(dim={dim}) has no rule", "group the first axis: dim=0")
+        group, onto = _group(index, source.shape, name), x.reshape(len(x), -1)
+        return Shaped(OF_GROUPS[name](onto, group, source.value, *args, **options), x.shape)
+
+    return apply
+
+
+def _group(index: Tensor, shape: torch.Size, name: str) -> Tensor:  # [rows]
+    """The group of each row, where all numbers of a row have the same."""
+    if index.dim() == 1:
+        return index
+    group = index.flatten(1)[:, 0]
+    whole = group.view(-1, *[1] * (index.dim() - 1)).expand(shape) if index.shape == shape else None
+    if whole is None or not torch.equal(index, whole):
+        raise MissingRuleError(
+            f"{name}() has a rule for whole rows", "give all numbers of a row the same index"
+        )
+    return group
+
+
+def _added(x: Tensor, group: Tensor, source: Gaussian, *, alpha: float = 1) -> Gaussian:
+    matrix = groups(group, len(x), source.mean)
+    summed = row_sums(source, matrix if alpha == 1 else matrix.with_values(alpha * matrix.values))
+    return layers.shifted(summed, x) if bool(x.any()) else summed
+
+
+def _largest(
+    x: Tensor, group: Tensor, source: Gaussian, reduce: str, *, include_self: bool = True
+) -> Gaussian:
+    if reduce == "sum":
+        return _added(x if include_self else torch.zeros_like(x), group, source)
+    pools = {"amax": group_max, "amin": group_min}
+    if reduce not in pools or include_self:
+        raise MissingRuleError(
+            f"scatter_reduce({reduce!r}, include_self={include_self}) has no rule",
+            "pool with global_mean_pool, global_add_pool or global_max_pool",
+        )
+    return pools[reduce](source, group, groups=x.shape[0])
+
+
+OF_GROUPS: dict[str, Any] = {"scatter_add": _added, "index_add": _added, "scatter_reduce": _largest}
+
+
+@implements("scatter_add", exactness="exact for independent inputs", note="sum and mean pooling")
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Gaussian) -> Gaussian:
+    r"""Moments of sums over groups: :math:`y_g = x_g + \sum_{i \in g} s_i`."""
+    found: Gaussian = plainly(torch.scatter_add, x, dim, index, src)
+    return found
+
+
+@implements("index_add", exactness="exact for independent inputs")
+def index_add(
+    x: Tensor, dim: int, index: Tensor, source: Gaussian, *, alpha: float = 1
+) -> Gaussian:
+    r"""Moments of sums over groups: :math:`y_g = x_g + \alpha \sum_{i \in g} s_i`."""
+    found: Gaussian = plainly(torch.index_add, x, dim, index, source, alpha=alpha)
+    return found
+
+
+@implements("scatter_reduce", exactness="exact for independent inputs", note="max and min pooling")
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Gaussian, reduce: str, include_self: bool = True
+) -> Gaussian:
+    """Moments of the largest or smallest value of each group, as pooling asks for it."""
+    found: Gaussian = plainly(
+        torch.scatter_reduce, x, dim, index, src, reduce, include_self=include_self
+    )
+    return found

@@ -1,0 +1,114 @@
+"""Rows and columns of values, picked, summed and put together, with their responses on record."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from varigraph.moments.affine import Affine
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.propagation import current, recorded
+from varigraph.moments.tape import Arranged, Columns, Operator, Sum
+from varigraph.sparse import Sparse
+
+
+def picked_rows(x: Gaussian, rows: Tensor) -> Gaussian:  # [n, features], [m] -> [m, features]
+    """Some rows of a value, in any order and as often as they are asked for."""
+    if len(rows) == len(x) and torch.equal(rows, torch.arange(len(x), device=rows.device)):
+        return x
+    mean, matrix = x.mean[rows], _selection(rows, len(x), x.mean)
+    if isinstance(x, Affine):
+        out: Gaussian = x.through(matrix, mean, x.extra[rows])
+    else:
+        out = Gaussian(mean, x.var[rows])
+    return recorded(out, (x, Sum(matrix)))
+
+
+def _selection(rows: Tensor, count: int, like: Tensor) -> Sparse:
+    """The matrix that picks some of so many rows; the same one for the same rows."""
+    key = "picked rows", len(rows), count, like.dtype
+    known: list[tuple[Tensor, Sparse]] = current().prepare(list, *key)
+    for before, matrix in known:
+        if torch.equal(before, rows):
+            return matrix
+    place = torch.arange(len(rows), device=rows.device)
+    ones = torch.ones_like(rows, dtype=like.dtype)
+    matrix = Sparse(place, rows.long(), ones, (len(rows), count))
+    known.append((rows, matrix))
+    return matrix
+
+
+def row_sums(x: Gaussian, matrix: Sparse) -> Gaussian:  # [n, features] -> [m, features]
+    r""":math:`y_u = \sum_v S_{uv} x_v` for a certain matrix S of m rows."""
+    squares = Sparse(matrix.rows, matrix.columns, matrix.values.square(), matrix.shape)
+    mean = matrix @ x.mean
+    if isinstance(x, Affine):
+        out: Gaussian = x.through(matrix, mean, squares @ x.extra.contiguous())
+    else:
+        out = Gaussian(mean, squares @ x.var)
+    return recorded(out, (x, Sum(matrix)))
+
+
+def groups(group: Tensor, count: int, like: Tensor) -> Sparse:  # [n] -> [count, n]
+    """The matrix that adds up the rows of each of so many groups."""
+    order = group.argsort(stable=True)
+    return Sparse(group[order].long(), order, torch.ones_like(order, dtype=like.dtype),
+                  (count, len(group)))  # fmt: skip
+
+
+def picked_columns(x: Gaussian, columns: Tensor) -> Gaussian:  # [n, f], [m] -> [n, m]
+    """Some columns of a value, in any order and as often as they are asked for."""
+    width = x.shape[1]
+    if len(columns) == width and torch.equal(columns, torch.arange(width, device=columns.device)):
+        return x
+    mean = x.mean[:, columns]
+    if isinstance(x, Affine):
+        out: Gaussian = x.picked(columns, mean)
+    else:
+        out = Gaussian(mean, x.var[:, columns])
+    return recorded(out, (x, Arranged(columns, torch.arange(len(columns), device=columns.device))))
+
+
+def side_by_side(
+    values: Sequence[Gaussian | Tensor], owner: Tensor, column: Tensor
+) -> Gaussian:  # [n, f] each, [m], [m] -> [n, m]
+    """Columns of several values: each from its owner, of which it is the column given."""
+    parts = [v if isinstance(v, Gaussian) else Gaussian.certain(v) for v in values]
+    like = parts[0].mean
+    wholes = [torch.empty(len(like), len(owner), dtype=like.dtype, device=like.device)
+              for _ in range(2)]  # fmt: skip
+    mean, var = wholes
+    parents: list[tuple[Gaussian, Operator]] = []
+    for number, part in enumerate(parts):
+        place = (owner == number).nonzero().ravel().to(like.device)
+        pick = column.to(like.device)[place]
+        mean[:, place], var[:, place] = part.mean[:, pick], part.var[:, pick]
+        if isinstance(values[number], Gaussian) and len(place):
+            parents.append((part, _arranged(pick, place, part.shape[1])))
+    return recorded(Gaussian(mean, var), *parents)
+
+
+def _arranged(pick: Tensor, place: Tensor, width: int) -> Operator:
+    every = torch.arange(len(pick), device=pick.device)
+    whole = len(pick) == width and torch.equal(pick, every)
+    if whole and torch.equal(place, place[0] + every):
+        return Columns(int(place[0]))
+    return Arranged(pick, place)
+
+
+def stacked_rows(values: Sequence[Gaussian | Tensor]) -> Gaussian:  # [n, features] each
+    """The rows of several values below each other."""
+    parts = [v if isinstance(v, Gaussian) else Gaussian.certain(v) for v in values]
+    mean, var = torch.cat([p.mean for p in parts]), torch.cat([p.var for p in parts])
+    parents: list[tuple[Gaussian, Operator]] = []
+    first = 0
+    for value in values:
+        if isinstance(value, Gaussian):
+            every = torch.arange(len(value), device=mean.device)
+            ones = torch.ones_like(every, dtype=mean.dtype)
+            matrix = Sparse(first + every, every, ones, (len(mean), len(value)))
+            parents.append((value, Sum(matrix)))
+        first += len(value)
+    return recorded(Gaussian(mean, var), *parents)
