@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -12,9 +15,17 @@ from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.module_state import is_cache, untouched
+from varigraph.moments.links import plain
 from varigraph.moments.propagation import current
-from varigraph.moments.registry import LAYERS, TRANSPARENT, Rule, overridden, rule_for_layer
-from varigraph.moments.stand_in import disguise, guised, reveal
+from varigraph.moments.registry import (
+    FUNCTIONS,
+    LAYERS,
+    TRANSPARENT,
+    Rule,
+    overridden,
+    rule_for_layer,
+)
+from varigraph.moments.stand_in import asking, disguise, guised, reveal
 
 CPU = torch.device("cpu")
 
@@ -45,10 +56,7 @@ def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> 
         for module in model.modules():
             module.training = False
         if by_rules:
-            for module in model.modules():
-                rule = rule_for_layer(module)
-                if rule is not None:
-                    stack.enter_context(_routed(module, rule))
+            stack.enter_context(_answered_by_rules(model))
         else:
             stack.enter_context(_sound_caches(model))
         yield
@@ -74,6 +82,58 @@ def generator_state(device: torch.device) -> Tensor:
     if device.type != "cuda":
         return torch.get_rng_state()
     return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])
+
+
+@contextmanager
+def _answered_by_rules(model: nn.Module) -> Iterator[None]:
+    """While this is open, layers that have a rule are routed to it, and others run as written."""
+    with ExitStack() as stack:
+        for module in model.modules():
+            rule = None if _why_altered(module) else rule_for_layer(module)
+            if rule is not None:
+                stack.enter_context(_routed(module, rule))
+            elif isinstance(module, MessagePassing):
+                _open_messages(module)
+        stack.enter_context(_routed_functions(model))
+        yield
+
+
+def _open_messages(layer: Any) -> None:
+    """Have a layer form its messages one by one, from scratch; what it was is put back later."""
+    layer.fuse = False
+    if "cached" in vars(layer):
+        vars(layer).update({name: None for name in vars(layer) if is_cache(name)}, cached=False)
+    hooks = OrderedDict(layer._propagate_forward_pre_hooks)
+    hooks[len(hooks)] = _plain_links
+    layer._propagate_forward_pre_hooks = hooks
+
+
+def _plain_links(layer: MessagePassing, inputs: Any) -> Any:
+    links, size, values = inputs
+    if current().links is not None:
+        raise MissingRuleError(
+            f"{type(layer).__name__} has no moment rule for links that may not be real",
+            'method="sampled", or leave the links out: sources=("features", "weights")',
+        )
+    return plain(links) if isinstance(links, Tensor) else links, size, values
+
+
+@contextmanager
+def _routed_functions(model: nn.Module) -> Iterator[None]:
+    """While this is open, functions of torch_geometric that have a rule are asked for it.
+
+    Torch's own functions ask by themselves; these are found by name where the model's classes were
+    written, and given back there.
+    """
+    homes = {kind.__module__ for module in model.modules() for kind in type(module).__mro__}
+    with ExitStack() as stack:
+        for home in homes - {"torch.nn.modules.module", "builtins"}:
+            names = vars(sys.modules.get(home, sys))
+            for name, function in list(names.items()):
+                if inspect.isfunction(function) and function in FUNCTIONS:
+                    stack.callback(names.__setitem__, name, function)
+                    names[name] = asking(function)
+        yield
 
 
 @contextmanager
@@ -112,16 +172,18 @@ def uncovered(model: nn.Module) -> dict[str, str]:
 def _why_uncovered(module: nn.Module) -> str | None:
     kind = type(module)
     if rule_for_layer(module) is not None:
-        return _why_altered(module) if isinstance(module, MessagePassing) else None
+        return None
     parent = next((p for p in kind.__mro__ if p in LAYERS), None)
-    if parent is not None:
+    if parent is not None and not isinstance(module, MessagePassing):
         methods = ", ".join(f"{name}()" for name in overridden(kind, parent))
         return f"{kind.__name__} overrides {methods}, so the rule of {parent.__name__} may not hold"
     foreign = kind.__module__.startswith("torch.nn.") and kind not in TRANSPARENT
-    return f"{kind.__name__}" if foreign or isinstance(module, MessagePassing) else None
+    return kind.__name__ if foreign else None
 
 
-def _why_altered(layer: MessagePassing) -> str | None:
+def _why_altered(layer: nn.Module) -> str | None:
+    if not isinstance(layer, MessagePassing):
+        return None
     hooks = [name for name, value in vars(layer).items() if "_forward_" in name and value]
     # torch's own hooks run around a layer, whoever computes it; those of messages run inside.
     inside = [name for name in hooks if name.startswith(("_propagate", "_message", "_aggregate"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import torch
@@ -200,6 +201,17 @@ def _answer(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         _change(args[0], result)
         return args[0] if isinstance(args[0], StandIn) else _guise(result)
     return _guise(result, _shared_storage(function, args, result))
+
+
+def asking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that does not ask for rules by itself, made to."""
+
+    @wraps(function)
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        call = _answer if guised((args, kwargs)) else lambda f, *a, **k: f(*a, **k)
+        return call(function, *args, **kwargs)
+
+    return ask
 
 
 def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
