@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from varigraph.moments.registry import FUNCTIONS, LAYERS, TRANSPARENT, Rule
-from varigraph.testing import largest_error
 from varigraph.moments.shapes import MOVES
+from varigraph.testing import largest_error
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "rules.md"

@@ -179,6 +179,21 @@ class Sparse:
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
         return _Product.apply(self, self.values, x)  # type: ignore[no-any-return,no-untyped-call]
 
+    def by_heads(self, weight: Tensor, x: Tensor) -> Tensor:  # [entries, heads], [columns, k, f]
+        """The product with a tensor whose features belong to heads, each with its own entries.
+
+        Returns:
+            ``[rows, k, f]``.
+        """
+        heads, some = weight.shape[1], x.shape[1]
+        parts = x.unflatten(2, (heads, -1)).permute(2, 0, 1, 3).flatten(2)  # [heads, columns, ..]
+        found = x.new_empty(self.shape[0], some, heads, x.shape[2] // heads)
+        for head in range(heads):
+            product = replace(self, values=weight[:, head].contiguous(), fleeting=True)
+            vars(product).update(start=self.start)
+            found[:, :, head] = (product @ parts[head]).view(self.shape[0], some, -1)
+        return found.flatten(2)
+
     def onto(self, out: Tensor, x: Tensor) -> Tensor:  # [rows, features], [columns, features]
         """``out + matrix @ x``, written over ``out``; nothing is learned through it."""
         return torch.addmm(out, self.csr, x, out=out)

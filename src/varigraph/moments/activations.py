@@ -18,8 +18,8 @@ from varigraph.kernels import fused
 from varigraph.moments.cotangents import row_slices
 from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.propagation import current, recorded
-from varigraph.moments.softmax import remember_logit
 from varigraph.moments.registry import Exactness, by_number, implements
+from varigraph.moments.softmax import remember_logit
 from varigraph.moments.tape import Bend, Scale
 
 POINTS = 48

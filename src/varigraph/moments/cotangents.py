@@ -118,6 +118,27 @@ class Cotangents:
         values = (collect @ source.values.flatten(1)).view(-1, *source.values.shape[1:])
         return self.with_values(values)
 
+    def through_heads(self, matrix: Sparse, weight: Tensor) -> Cotangents:  # [entries, heads]
+        r"""Back through :math:`y_h = S_h x_h`, a matrix with other weights for each head."""
+        asked, entry = matrix.walks(self.column)
+        keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
+        keys, order = keys.sort(stable=True)
+        reached, walk_to = torch.unique_consecutive(keys, return_inverse=True)
+        shape = len(reached), len(self.row)
+        collect = Sparse(walk_to, asked[order], keys.new_empty(0, dtype=weight.dtype), shape)
+        values = collect.by_heads(weight[entry[order]].to(self.values), self.values)
+        nodes = matrix.shape[1]
+        return Cotangents(reached // nodes, reached % nodes, values, nodes, self.rows)
+
+    def gathered_heads(self, matrix: Sparse, weight: Tensor, source: Cotangents) -> Cotangents:
+        r"""Forward through :math:`y_h = S_h x_h` onto these pairs."""
+        asked, entry = matrix.walks(self.column)
+        keys = self.row[asked] * matrix.shape[1] + matrix.columns[entry]
+        place = torch.searchsorted(source.keys, keys)
+        shape = len(self.row), len(source.row)
+        collect = Sparse(asked, place, keys.new_empty(0, dtype=weight.dtype), shape)
+        return self.with_values(collect.by_heads(weight[entry].to(source.values), source.values))
+
     def at(self, other: Cotangents) -> Cotangents:
         """The cotangents of these at other pairs, all of which must be among them."""
         if self.keys is other.keys:

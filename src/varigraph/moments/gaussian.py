@@ -159,6 +159,34 @@ class Gaussian(TensorLike):
         return self.mean
 
 
+class Lazy(Gaussian):
+    """A value with a row for every link that is not formed unless somebody looks at it."""
+
+    @property
+    def known(self) -> Gaussian:
+        """The value itself, on record."""
+        raise NotImplementedError
+
+    @property
+    def mean(self) -> Tensor:
+        """Expected values of all links."""
+        return self.known.mean
+
+    @property
+    def var(self) -> Tensor:
+        """Variances of all links."""
+        return self.known.var
+
+    def added_up(self, group: Tensor, count: int) -> Gaussian:  # [links]
+        """The sum over the links of each of so many groups."""
+        raise NotImplementedError
+
+
+def settled(x: Gaussian) -> Gaussian:
+    """The value, formed."""
+    return x.known if isinstance(x, Lazy) else x
+
+
 def mapped_variance(var: Tensor, squares: Tensor) -> Tensor:  # [.., features], [outputs, features]
     r""":math:`(W \circ W) \sigma^2`, computed once where all nodes or all features share it."""
     if var.dim() == 2 and var.stride(0) == 0:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, settled
 from varigraph.moments.links import LinkProbabilities
 from varigraph.moments.registry import Rule
 from varigraph.moments.tape import Noise, Operator, Scale, Tape
@@ -90,7 +90,7 @@ def recorded(value: Kind, *parents: tuple[Gaussian, Operator]) -> Kind:
     """The value itself; its responses are noted where a tape is running."""
     tape = current().tape
     if tape is not None:
-        tape.record(value, *parents)
+        tape.record(value, *((settled(parent), operator) for parent, operator in parents))
     return value
 
 

@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments import layers
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, Lazy
 from varigraph.moments.maximum import group_max, group_min
 from varigraph.moments.registry import implements
 from varigraph.moments.rows import groups, row_sums
@@ -149,8 +149,11 @@ def _group(index: Tensor, shape: torch.Size, name: str) -> Tensor:  # [rows]
 
 
 def _added(x: Tensor, group: Tensor, source: Gaussian, *, alpha: float = 1) -> Gaussian:
-    matrix = groups(group, len(x), source.mean)
-    summed = row_sums(source, matrix if alpha == 1 else matrix.with_values(alpha * matrix.values))
+    if isinstance(source, Lazy) and alpha == 1:
+        summed = source.added_up(group, len(x))
+    else:
+        weight = alpha * torch.ones_like(group, dtype=source._tensor().dtype)
+        summed = row_sums(source, groups(group, len(x), weight))
     return layers.shifted(summed, x) if bool(x.any()) else summed
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, settled
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.tape import Arranged, Columns, Operator, Sum
 from varigraph.sparse import Sparse
@@ -18,6 +18,7 @@ def picked_rows(x: Gaussian, rows: Tensor) -> Gaussian:  # [n, features], [m] ->
     """Some rows of a value, in any order and as often as they are asked for."""
     if len(rows) == len(x) and torch.equal(rows, torch.arange(len(x), device=rows.device)):
         return x
+    x = settled(x)
     mean, matrix = x.mean[rows], _selection(rows, len(x), x.mean)
     if isinstance(x, Affine):
         out: Gaussian = x.through(matrix, mean, x.extra[rows])
@@ -51,11 +52,10 @@ def row_sums(x: Gaussian, matrix: Sparse) -> Gaussian:  # [n, features] -> [m, f
     return recorded(out, (x, Sum(matrix)))
 
 
-def groups(group: Tensor, count: int, like: Tensor) -> Sparse:  # [n] -> [count, n]
-    """The matrix that adds up the rows of each of so many groups."""
+def groups(group: Tensor, count: int, weight: Tensor) -> Sparse:  # [n], [n] -> [count, n]
+    """The matrix that adds up the rows of each of so many groups, by their weights."""
     order = group.argsort(stable=True)
-    return Sparse(group[order].long(), order, torch.ones_like(order, dtype=like.dtype),
-                  (count, len(group)))  # fmt: skip
+    return Sparse(group[order].long(), order, weight[order], (count, len(group)))
 
 
 def picked_columns(x: Gaussian, columns: Tensor) -> Gaussian:  # [n, f], [m] -> [n, m]
@@ -63,6 +63,7 @@ def picked_columns(x: Gaussian, columns: Tensor) -> Gaussian:  # [n, f], [m] -> 
     width = x.shape[1]
     if len(columns) == width and torch.equal(columns, torch.arange(width, device=columns.device)):
         return x
+    x = settled(x)
     mean = x.mean[:, columns]
     if isinstance(x, Affine):
         out: Gaussian = x.picked(columns, mean)

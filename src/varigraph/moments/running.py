@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
-from varigraph.moments.module_state import is_cache, untouched
 from varigraph.moments.links import plain
+from varigraph.moments.module_state import is_cache, untouched
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import (
     FUNCTIONS,

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments import arithmetic, layers
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.gaussian import Gaussian, settled
+from varigraph.moments.on_links import MOST_HEADS, Picked, Weighted
 from varigraph.moments.registry import implements, spellings
 from varigraph.moments.rows import picked_columns, picked_rows, side_by_side, stacked_rows
 from varigraph.moments.softmax import Logits, before_sigmoid, passes_chances, remember_logit
@@ -51,6 +52,12 @@ class Shaped:
         return Gaussian(self.value.mean.reshape(self.shape), self.value.var.reshape(self.shape))
 
     @property
+    def formed(self) -> Shaped:
+        """The same with all of its messages formed."""
+        value = settled(self.value)
+        return self if value is self.value else Shaped(value, self.shape)
+
+    @property
     def blank(self) -> Tensor:
         """A plain tensor of the same shape and kind that takes no memory."""
         like = self.value._tensor()
@@ -68,6 +75,8 @@ class Shaped:
 Answer = Callable[..., Any]
 #: What answers functions that look at axes: it takes and returns shaped values.
 SHAPED: dict[Callable[..., Any], Answer] = {}
+#: Functions that can do with messages that are not formed.
+WAITING = {"index_select", "mul", "multiply", "scatter_add", "scatter_add_", "index_add"}
 
 
 def shaped(*names: str) -> Callable[[Callable[[Any], Answer]], Callable[[Any], Answer]]:
@@ -91,7 +100,7 @@ def plainly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def _shaped(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and any(isinstance(each, Gaussian) for each in value):
         return [_shaped(each) for each in value]
-    return Shaped.of(value) if isinstance(value, Gaussian) else value
+    return Shaped.of(settled(value)) if isinstance(value, Gaussian) else value
 
 
 def _seen(value: Any) -> Any:
@@ -161,6 +170,7 @@ STAYS = ["contiguous", "clone", "detach"]
 CONVERTS = ["to", "float", "double", "half", "bfloat16", "cpu", "cuda", "type_as"]
 #: All functions that change no number.
 MOVES = [*PICKS, "index_select", *STAYS, *CONVERTS]
+WAITING |= {"index_add_", *PICKS, *STAYS}
 
 
 @shaped(*PICKS)
@@ -236,8 +246,7 @@ def _selecting(function: Any) -> Answer:
         if isinstance(x.value, Logits):
             return _of_logits(select, x, (dim, index), {})
         if dim % len(x.shape) == 0 and x.axes == tuple(x.shape):
-            shape = torch.Size([len(index), *x.shape[1:]])
-            return Shaped(picked_rows(x.value, index), shape)
+            return Shaped(Picked(x.value, index), torch.Size([len(index), *x.shape[1:]]))
         found = placed(x, function(positions(x), dim, index))
         return found or _moments_alone(function, x, (dim, index), {})
 
@@ -275,7 +284,10 @@ def _joining(function: Any) -> Answer:
         for part in parts:
             first.append(first[-1] + part.value._tensor().numel())
         place = function([positions(p, at) for p, at in zip(parts, first, strict=False)], dim)
-        found = _joined(values, torch.tensor(first), place, dim)
+        below = function is not torch.stack and dim % place.dim() == 0
+        if below and all(part.axes == tuple(part.shape) for part in parts):
+            return Shaped(stacked_rows(values), place.shape)
+        found = _side_by_side(values, torch.tensor(first), place)
         if found is not None:
             return Shaped(found, place.shape)
         seen = [part.seen for part in parts]
@@ -289,8 +301,8 @@ def _certain(tensor: Tensor) -> Shaped:
     return Shaped.of(Gaussian(tensor, torch.zeros_like(tensor)))
 
 
-def _joined(values: list[Any], first: Tensor, place: Tensor, dim: int) -> Gaussian | None:
-    """One value of several, from the place of each number in all of them."""
+def _side_by_side(values: list[Any], first: Tensor, place: Tensor) -> Gaussian | None:
+    """Columns of several values, from the place of each number in all of them."""
     rows, widths = {len(value) for value in values}, [value.shape[1] for value in values]
     if len(rows) == 1 and (count := rows.pop()) > 0 and place.numel() > 0:
         table = place.reshape(count, -1).cpu()
@@ -298,7 +310,7 @@ def _joined(values: list[Any], first: Tensor, place: Tensor, dim: int) -> Gaussi
         step = torch.arange(count)[:, None] * torch.tensor(widths)[owner]
         if torch.equal(table, table[0] + step):
             return side_by_side(values, owner, table[0] - first[owner])
-    return stacked_rows(values) if dim == 0 and len(set(widths)) == 1 else None
+    return None
 
 
 @implements("cat", "concat", "concatenate", exactness="exact")
@@ -324,6 +336,9 @@ def _broadcasting(function: Any) -> Answer:
 
     def compute(x: Any, other: Any, **options: Any) -> Shaped:
         both = x, other
+        weighted = _weighted(*both) or _weighted(other, x) if rule is arithmetic.mul else None
+        if weighted is not None:
+            return weighted
         if x is other:
             return Shaped(rule(x.value, x.value, **options), x.shape)
         shape = torch.broadcast_shapes(*(getattr(each, "shape", ()) for each in both))
@@ -338,11 +353,23 @@ def _broadcasting(function: Any) -> Answer:
     return compute
 
 
+def _weighted(sent: Any, weight: Any) -> Shaped | None:
+    """Messages by a weight for each head, where that is what these two are."""
+    if not isinstance(sent, Shaped) or not isinstance(sent.value, Picked):
+        return None
+    shape = getattr(weight, "shape", ())
+    if tuple(shape) != (*sent.shape[:-1], 1) or torch.Size(shape[1:]).numel() > MOST_HEADS:
+        return None
+    like = sent.value._tensor()
+    weight = settled(weight.value) if isinstance(weight, Shaped) else weight.flatten(1).to(like)
+    return Shaped(Weighted(sent.value, weight), sent.shape)
+
+
 def _expanded(x: Any, shape: torch.Size, rows: int) -> Any:
     """A value, or a number, in rows of a shape."""
     if isinstance(x, Shaped):
         if x.shape == shape and len(x.value) == rows:
-            return x.value
+            return settled(x.value)
         found = placed(x, positions(x).expand(shape), [rows])
         return None if found is None else found.value
     fits = not isinstance(x, Tensor) or x.dim() == 0 or (len(shape) == 2 and rows == shape[0])

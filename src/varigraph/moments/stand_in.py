@@ -14,7 +14,7 @@ from varigraph.errors import MissingRuleError
 from varigraph.moments.gaussian import ABOUT, Gaussian
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
-from varigraph.moments.shapes import SHAPED, Shaped
+from varigraph.moments.shapes import SHAPED, WAITING, Shaped
 from varigraph.moments.softmax import Logits, passes_logits
 
 #: What models are called with besides guises, most of the time.
@@ -216,6 +216,8 @@ def asking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
     """What a rule says of shaped values, shaped."""
+    if function.__name__ not in WAITING:
+        args, kwargs = _map((args, kwargs), Shaped, lambda x: x.formed)
     if function in SHAPED:
         return SHAPED[function](*args, **kwargs)
     shapes = [each.shape for each in _found((args, kwargs), Shaped)]
@@ -240,7 +242,7 @@ def _guise(tree: Any, shared: _Storage | None = None) -> Any:
 
 def reveal(tree: Any) -> Any:
     """Replace every guise in nested lists, tuples and dicts by its value."""
-    return _map(tree, StandIn, lambda guise: _shaped(guise).seen)
+    return _map(tree, StandIn, lambda guise: _shaped(guise).formed.seen)
 
 
 def disguise(tree: Any, storage: _Storage | None = None) -> Any:
@@ -285,6 +287,7 @@ def _shared_storage(function: Callable[..., Any], args: Any, result: Any) -> _St
     picks = function.__name__ == "__getitem__" and not _is_basic(args[1])  # which makes a copy
     shares = function.__name__ in VIEWS and not picks
     same = isinstance(result, Shaped) and result.value is first._value
+    same = same and function.__name__ != "clone"
     return first._shared if shares or same else None
 
 

@@ -31,11 +31,16 @@ class Operator(ABC):
         ties: whether it makes numbers of a node move together that did not before.
         matrix: of a sum over nodes; None where every node responds to itself alone.
         neighbours: the random links of such a sum, where it goes over links.
+        local: whether every row responds to itself alone.
     """
 
     ties: bool = False
     matrix: Sparse | None = None
     neighbours: Neighbours | None = None
+
+    @property
+    def local(self) -> bool:  # noqa: D102
+        return self.matrix is None
 
     @abstractmethod
     def back(self, pairs: Cotangents, width: int) -> Cotangents:

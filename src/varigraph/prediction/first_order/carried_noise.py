@@ -66,7 +66,7 @@ def leads_to(tape: Tape, start: Gaussian, end: Gaussian) -> bool:
     reached = {start.number}
     for entry in tape.entries:
         for parent, operator in entry.parents:
-            if parent.number in reached and operator.matrix is None:
+            if parent.number in reached and operator.local:
                 reached.add(entry.value.number)
     return end.number in reached
 

@@ -19,8 +19,8 @@ from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import uncovered
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.registry import FUNCTIONS, TRANSPARENT, Rule, rule_for_layer
-from varigraph.prediction.calling import Forward, caller
 from varigraph.moments.shapes import MOVES, moves_alike
+from varigraph.prediction.calling import Forward, caller
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.predict import FEW_DRAWS, ask
