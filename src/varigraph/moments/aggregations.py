@@ -12,8 +12,8 @@ from torch_geometric import nn as gnn
 from torch_geometric.utils import scatter, softmax
 
 from varigraph.errors import MissingRuleError
-from varigraph.moments.arithmetic import cat, joined, mul
-from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.arithmetic import joined, mul
+from varigraph.moments.gaussian import Gaussian, Lazy, settled
 from varigraph.moments.layers import linear
 from varigraph.moments.maximum import (
     counts,
@@ -25,13 +25,16 @@ from varigraph.moments.maximum import (
     slopes,
     totals,
 )
-from varigraph.moments.propagation import current, recorded
+from varigraph.moments.propagation import current
 from varigraph.moments.registry import Exactness, implements
-from varigraph.moments.tape import Sum
+from varigraph.moments.rows import row_sums
+from varigraph.moments.shapes import cat
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 #: Variances below this are 0 to torch_geometric's standard deviation.
 FLAT = 1e-5
+#: Aggregations that can do with messages that are not formed.
+SUMS = ("total", "mean", "preserved")
 Pool = Callable[[gnn.Aggregation, Gaussian, Tensor, int], Gaussian]
 
 
@@ -48,14 +51,14 @@ def _by_group(rule: Pool) -> Callable[..., Any]:
     ) -> Any:
         if not isinstance(x, Gaussian):  # nothing uncertain comes in
             return type(layer).forward(layer, x, index, ptr, dim_size, dim)
-        if x.mean.dim() != 2 or dim not in (0, -2):
+        if x.dim() != 2 or dim not in (0, -2):
             raise MissingRuleError(
                 f"{type(layer).__name__} has a rule for rows of features, [rows, features]",
                 "bring its values into this shape, x.flatten(1)",
             )
         group = _groups(x, index, ptr)
         groups = dim_size if dim_size is not None else int(group.max()) + 1 if len(group) else 0
-        return rule(layer, x, group, groups)
+        return rule(layer, x if rule.__name__ in SUMS else settled(x), group, groups)
 
     # Not by wraps(): who asks for the signature is to see the one above.
     aggregation.__name__, aggregation.__doc__ = rule.__name__, rule.__doc__
@@ -75,27 +78,28 @@ def _groups(x: Gaussian, index: Tensor | None, ptr: Tensor | None) -> Tensor:  #
 @_by_group
 def total(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> Gaussian:
     r"""Moments of :math:`\sum_{i \in g} x_i`."""
-    return _weighted(x, group, groups, torch.ones_like(x.mean[:, 0]))
+    return _weighted(x, group, groups, torch.ones_like(group, dtype=x.dtype))
 
 
 @implements(gnn.MeanAggregation, exactness=INDEPENDENT)
 @_by_group
 def mean(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> Gaussian:
     r"""Moments of :math:`\frac{1}{n_g} \sum_{i \in g} x_i`."""
-    return _weighted(x, group, groups, 1 / counts(group, groups, x.mean)[group, 0])
+    return _weighted(x, group, groups, 1 / counts(group, groups, x._tensor())[group, 0])
 
 
 @implements(gnn.VariancePreservingAggregation, exactness=INDEPENDENT)
 @_by_group
 def preserved(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> Gaussian:
     r"""Moments of :math:`\frac{1}{\sqrt{n_g}} \sum_{i \in g} x_i`."""
-    return _weighted(x, group, groups, counts(group, groups, x.mean)[group, 0].rsqrt())
+    return _weighted(x, group, groups, counts(group, groups, x._tensor())[group, 0].rsqrt())
 
 
 def _weighted(x: Gaussian, group: Tensor, groups: int, weight: Tensor) -> Gaussian:
-    by = weight[:, None]
-    out = Gaussian(totals(by * x.mean, group, groups), totals(by.square() * x.var, group, groups))
-    return recorded(out, (x, Sum(members(group, groups, weight))))
+    if isinstance(x, Lazy):  # the weight is the same for all of a group
+        each = weight.new_zeros(groups).index_copy(0, group, weight)
+        return mul(x.added_up(group, groups), each[:, None])
+    return row_sums(x, members(group, groups, weight))
 
 
 @implements(gnn.MaxAggregation, exactness=INDEPENDENT, note="numerical integration")

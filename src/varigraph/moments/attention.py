@@ -13,9 +13,9 @@ from torch import Tensor
 from varigraph.errors import MissingRuleError
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.groups import members
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
-from varigraph.moments.rows import groups
 from varigraph.moments.shapes import SHAPED, Shaped
 from varigraph.moments.tape import Operator
 from varigraph.sparse import Sparse
@@ -36,7 +36,7 @@ def softmax_of_groups(
     """
     count = int(index.max()) + 1 if num_nodes is None else num_nodes
     share = torch_geometric.utils.softmax(scores.mean, index, num_nodes=count)
-    within = WithinGroups(share, groups(index, count, torch.ones_like(share[:, 0])), index)
+    within = WithinGroups(share, members(index, count, torch.ones_like(share[:, 0])), index)
     return recorded(Gaussian(share, within.blocks(scores.var, share, 0, None)), (scores, within))
 
 

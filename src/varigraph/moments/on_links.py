@@ -17,8 +17,9 @@ from torch import Tensor
 from varigraph.moments.arithmetic import mul
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian, Lazy
+from varigraph.moments.groups import members
 from varigraph.moments.propagation import recorded
-from varigraph.moments.rows import groups, picked_columns, picked_rows, row_sums
+from varigraph.moments.rows import picked_columns, picked_rows, row_sums
 from varigraph.moments.tape import Operator
 from varigraph.sparse import Sparse
 
@@ -91,7 +92,7 @@ class Weighted(Lazy):
         mean, var = values.sums(x.mean), HeadSum(certain[order].square(), matrix).sums(x.var)
         if not isinstance(self.weight, Gaussian):
             return recorded(Gaussian(mean, var), (x, values))
-        weights = WeightSum(x.mean, sender, groups(group, count, torch.ones_like(certain[:, 0])))
+        weights = WeightSum(x.mean, sender, members(group, count, torch.ones_like(certain[:, 0])))
         var = var + weights.squares(self.weight.var, x.var)
         return recorded(Gaussian(mean, var), (x, values), (self.weight, weights))
 

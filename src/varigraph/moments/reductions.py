@@ -11,9 +11,10 @@ from torch.nn import functional as F
 from varigraph.errors import MissingRuleError
 from varigraph.moments import layers
 from varigraph.moments.gaussian import Gaussian, Lazy
+from varigraph.moments.groups import members
 from varigraph.moments.maximum import group_max, group_min
 from varigraph.moments.registry import implements
-from varigraph.moments.rows import groups, row_sums
+from varigraph.moments.rows import row_sums
 from varigraph.moments.shapes import Answer, Shaped, plainly, shaped
 from varigraph.sparse import Sparse
 
@@ -153,7 +154,7 @@ def _added(x: Tensor, group: Tensor, source: Gaussian, *, alpha: float = 1) -> G
         summed = source.added_up(group, len(x))
     else:
         weight = alpha * torch.ones_like(group, dtype=source._tensor().dtype)
-        summed = row_sums(source, groups(group, len(x), weight))
+        summed = row_sums(source, members(group, len(x), weight))
     return layers.shifted(summed, x) if bool(x.any()) else summed
 
 

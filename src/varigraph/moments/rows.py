@@ -52,12 +52,6 @@ def row_sums(x: Gaussian, matrix: Sparse) -> Gaussian:  # [n, features] -> [m, f
     return recorded(out, (x, Sum(matrix)))
 
 
-def groups(group: Tensor, count: int, weight: Tensor) -> Sparse:  # [n], [n] -> [count, n]
-    """The matrix that adds up the rows of each of so many groups, by their weights."""
-    order = group.argsort(stable=True)
-    return Sparse(group[order].long(), order, weight[order], (count, len(group)))
-
-
 def picked_columns(x: Gaussian, columns: Tensor) -> Gaussian:  # [n, f], [m] -> [n, m]
     """Some columns of a value, in any order and as often as they are asked for."""
     width = x.shape[1]

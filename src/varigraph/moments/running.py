@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import MessagePassing
+from torch_geometric.nn import Aggregation, MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.links import plain
@@ -25,7 +25,7 @@ from varigraph.moments.registry import (
     overridden,
     rule_for_layer,
 )
-from varigraph.moments.stand_in import asking, disguise, guised, reveal
+from varigraph.moments.stand_in import aggregating, asking, disguise, guised, reveal
 
 CPU = torch.device("cpu")
 
@@ -148,6 +148,8 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
         current().note(result, rule)
         return disguise(result)
 
+    if isinstance(layer, Aggregation):
+        forward = aggregating(layer, rule)
     if "forward" in vars(layer):
         raise ModelError(
             f"{type(layer).__name__} carries a forward of its own, put there at run time",

@@ -214,6 +214,28 @@ def asking(function: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
+def aggregating(layer: Any, rule: Rule) -> Callable[..., Any]:
+    """An aggregation of rows by its rule, whatever axes come after them."""
+
+    def forward(
+        x: Any, index: Any = None, ptr: Any = None, dim_size: Any = None, dim: int = -2, **more: Any
+    ) -> Any:
+        if not isinstance(x, StandIn):
+            return rule(layer, x, index, ptr, dim_size, dim, **more)
+        rows = _shaped(x)
+        if dim % len(rows.shape) != 0 or rows.axes != tuple(rows.shape):
+            raise MissingRuleError(
+                f"{type(layer).__name__} has a rule for rows on the first axis, not on {dim}",
+                'take method="sampled"',
+            )
+        out = current().step(lambda: rule(layer, rows.value, index, ptr, dim_size, 0, **more))
+        current().note(out, rule)
+        tail = rows.shape[1:] if out.shape[1] == rows.value.shape[1] else out.shape[1:]
+        return StandIn(out, shape=torch.Size([len(out), *tail]))
+
+    return forward
+
+
 def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
     """What a rule says of shaped values, shaped."""
     if function.__name__ not in WAITING:
