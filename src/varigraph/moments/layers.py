@@ -74,7 +74,7 @@ def rescaled(x: Gaussian, mean: Tensor, slope: Tensor) -> Gaussian:
     return recorded(out, (x, Scale(slope)))
 
 
-@implements("matmul", "mm", exactness="exact for independent inputs")
+@implements("matmul", "mm", torch.sparse.mm, exactness="exact for independent inputs")
 def matmul(a: Any, b: Any) -> Gaussian:
     r"""Moments of :math:`x W` or :math:`A x` for a certain matrix on the other side."""
     if isinstance(a, Gaussian):

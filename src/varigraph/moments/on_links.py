@@ -17,7 +17,7 @@ from torch import Tensor
 from varigraph.moments.arithmetic import mul
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian, Lazy
-from varigraph.moments.groups import members
+from varigraph.moments.maximum import members
 from varigraph.moments.propagation import recorded
 from varigraph.moments.rows import picked_columns, picked_rows, row_sums
 from varigraph.moments.tape import Operator
@@ -145,6 +145,7 @@ class WeightSum(Operator):
     message: Tensor  # m, [senders, heads * channels]
     sender: Tensor  # [links]
     matrix: Sparse  # [nodes, links]
+    ties = True
 
     def back(self, pairs: Cotangents, width: int) -> Cotangents:  # noqa: D102
         asked, entry = self.matrix.walks(pairs.column)
@@ -174,8 +175,7 @@ class WeightSum(Operator):
 
     def blocks(self, block: Tensor, mean: Tensor, width: int, out: Tensor | None) -> Tensor:
         r""":math:`\sum_e (m_e m_e') \circ \Sigma_e`."""
-        if block.dim() == 2:
-            return self.squares(block)
+        block = torch.diag_embed(block) if block.dim() == 2 else block
         found = block.new_zeros(self.matrix.shape[0], width, width)
         times = width // block.shape[1]
         for some in row_slices(len(self.sender), width * width):

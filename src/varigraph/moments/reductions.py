@@ -11,11 +11,10 @@ from torch.nn import functional as F
 from varigraph.errors import MissingRuleError
 from varigraph.moments import layers
 from varigraph.moments.gaussian import Gaussian, Lazy
-from varigraph.moments.groups import members
-from varigraph.moments.maximum import group_max, group_min
+from varigraph.moments.maximum import group_max, group_min, members
 from varigraph.moments.registry import implements
 from varigraph.moments.rows import row_sums
-from varigraph.moments.shapes import Answer, Shaped, plainly, shaped
+from varigraph.moments.shapes import SHAPED, Answer, Shaped, plainly, shaped
 from varigraph.sparse import Sparse
 
 Axes = int | list[int] | tuple[int, ...] | None
@@ -118,6 +117,9 @@ def _multiplying(function: Any) -> Answer:
 
     mapped = _mapping(function)
     return apply
+
+
+SHAPED[torch.sparse.mm] = _multiplying(torch.sparse.mm)
 
 
 @shaped("scatter_add", "index_add", "scatter_reduce")

@@ -71,17 +71,20 @@ def side_by_side(
 ) -> Gaussian:  # [n, f] each, [m], [m] -> [n, m]
     """Columns of several values: each from its owner, of which it is the column given."""
     parts = [v if isinstance(v, Gaussian) else Gaussian.certain(v) for v in values]
-    like = parts[0].mean
-    wholes = [torch.empty(len(like), len(owner), dtype=like.dtype, device=like.device)
-              for _ in range(2)]  # fmt: skip
-    mean, var = wholes
-    parents: list[tuple[Gaussian, Operator]] = []
-    for number, part in enumerate(parts):
-        place = (owner == number).nonzero().ravel().to(like.device)
-        pick = column.to(like.device)[place]
-        mean[:, place], var[:, place] = part.mean[:, pick], part.var[:, pick]
-        if isinstance(values[number], Gaussian) and len(place):
-            parents.append((part, _arranged(pick, place, part.shape[1])))
+    device = parts[0].mean.device
+    places = [(owner == number).nonzero().ravel().to(device) for number in range(len(parts))]
+    picks = [column.to(device)[place] for place in places]
+    # What was put one behind the other is brought into its order: no number is written in place.
+    order = torch.cat(places).argsort()
+    mean, var = (
+        torch.cat([m[:, pick] for m, pick in zip(each, picks, strict=True)], 1)[:, order]
+        for each in ([part.mean for part in parts], [part.var for part in parts])
+    )
+    parents = [
+        (value, _arranged(pick, place, value.shape[1]))
+        for value, pick, place in zip(values, picks, places, strict=True)
+        if isinstance(value, Gaussian) and len(place)
+    ]
     return recorded(Gaussian(mean, var), *parents)
 
 

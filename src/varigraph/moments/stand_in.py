@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from varigraph.errors import MissingRuleError
-from varigraph.moments.gaussian import ABOUT, Gaussian
+from varigraph.moments.gaussian import ABOUT, Gaussian, settled
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
 from varigraph.moments.shapes import SHAPED, WAITING, Shaped
@@ -111,7 +111,12 @@ class StandIn(Tensor):
                 "the value itself afterwards",
                 'put the parts together again, h = torch.cat([...], 1), or take method="sampled"',
             )
-        return self._value
+        return settled(self._value)
+
+    @property
+    def waiting(self) -> Gaussian:
+        """The same, where it may be a message that is not formed."""
+        return self.value if self._seen != self._shared.version else self._value
 
     def change(self, value: Gaussian) -> None:
         """Change in place; what shares its numbers is of no use any more."""
@@ -251,7 +256,7 @@ def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _shaped(guise: StandIn) -> Shaped:
-    return Shaped(guise.value, guise.shape)
+    return Shaped(guise.waiting, guise.shape)
 
 
 def _note(result: Any, rule: Rule) -> None:

@@ -215,8 +215,14 @@ class Arranged(Operator):
     def blocks(  # noqa: D102
         self, block: Tensor, mean: Tensor, width: int, out: Tensor | None
     ) -> Tensor:
+        block = torch.diag_embed(block) if self.ties and block.dim() == 2 else block
         found = self._put(block, width)
         return found if block.dim() == 2 else self._put(found.mT, width).mT
+
+    @property
+    def ties(self) -> bool:  # type: ignore[override]
+        """Where a column is picked twice."""
+        return len(self.pick.unique()) < len(self.pick)
 
     def _put(self, values: Tensor, width: int) -> Tensor:  # [..., features]
         found = values.new_zeros(*values.shape[:-1], width)

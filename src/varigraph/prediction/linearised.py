@@ -84,4 +84,4 @@ def _run(question: Question, x: Gaussian, propagation: Propagation) -> Answer:
     unseen = no_randomness_but_dropout(x.mean.device)
     with opened(question, by_rules=True), unseen, propagating(propagation):
         out: Any = question.run(StandIn(entering(recorded(x), question)))
-    return answer_of(out, question.task)
+        return answer_of(out, question.task)

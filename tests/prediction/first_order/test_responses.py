@@ -146,7 +146,7 @@ def test_rows_do_not_depend_on_each_other():
 def test_steps_without_a_response_are_named():
     class Chosen(nn.Module):
         def forward(self, x, edge_index):
-            return gnn.global_max_pool(x, torch.tensor([0, 0, 0, 1, 1, 1]))
+            return x.t().contiguous()[:2].t()
 
     with torch.no_grad():
         whole = linearised(ask(Chosen(), ring(), samples=0, task="regression"))
