@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from varigraph.moments.attention import WithinGroups
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.differentiated import Corrected, RowJacobian
 from varigraph.moments.on_links import HeadSum, WeightSum
+from varigraph.moments.reductions import WithinGroups
 from varigraph.moments.tape import Arranged, Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 

@@ -7,7 +7,6 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     activations,
     aggregations,
     arithmetic,
-    attention,
     convolutions,
     layers,
     maximum,

@@ -88,6 +88,7 @@ def implements(
     exactness: Exactness,
     modules: Iterable[type[nn.Module]] = (),
     note: str = "",
+    label: str = "",
 ) -> Callable[[Apply], Apply]:
     """Register the decorated function as the rule for ``targets``.
 
@@ -97,14 +98,15 @@ def implements(
         exactness: ``"exact"``, ``"exact for independent inputs"`` or ``"approximate"``.
         modules: torch modules whose ``forward`` only calls the targets (``nn.ReLU``).
         note: what is assumed or ignored, for the table of rules.
+        label: what the targets are called there, where that is not their own names.
 
     A rule for a function takes the function's arguments; a rule for a layer takes the layer
     first. A target that has a rule already is refused: two rules for one thing are one too many.
     """
 
     def register(apply: Apply) -> Apply:
-        names = tuple(dict.fromkeys(t if isinstance(t, str) else t.__name__ for t in targets))
-        rule = Rule(apply, exactness, names, note)
+        names = dict.fromkeys(t if isinstance(t, str) else t.__name__ for t in targets)
+        rule = Rule(apply, exactness, (label,) if label else tuple(names), note)
         for target in targets:
             if isinstance(target, type):
                 _add(LAYERS, target, rule)
