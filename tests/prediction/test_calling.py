@@ -265,6 +265,16 @@ def test_links_are_scored_by_dot_products(kind):
     assert float(vg.predict(model, graph, links_to_score=pairs.tolist()).total.sum()) > 0
 
 
+@pytest.mark.parametrize("kind", LINK_MODELS)
+def test_scores_by_default_agree_with_draws(kind):
+    graph, pairs = noisy_ring(), torch.tensor([[0, 1, 2, 5], [3, 2, 4, 5]])
+    graph.x_var, model = 0.01, made(LINK_MODELS[kind])
+    found = vg.predict(model, graph, links_to_score=pairs, samples=2000)
+    drawn = vg.predict(model, graph, links_to_score=pairs, method="sampled", samples=4000, seed=1)
+    ratio = found.logits.var.sum() / drawn.logits.var.sum()
+    assert float(ratio) == pytest.approx(1, abs=0.15)
+
+
 @pytest.mark.parametrize(
     "pairs", [3, [[0, 1]], [[0, 1], [2]], [[0.5], [1.0]], [[0, 9], [1, 2]], [[], []], "ab"]
 )

@@ -359,13 +359,14 @@ class RowCosts:
         return total
 
     def _spread(self, chain: Sequence[Sparse], leaf: Affine, rank: int) -> Tensor:
-        mean, ahead = self.output.mean, ones(len(leaf))
+        nodes = chain[-1].shape[1] if chain else len(leaf)  # which may be others than the leaf's
+        mean, ahead = self.output.mean, ones(nodes)
         for matrix in reversed(chain):
             ahead = one_sum(matrix, ahead)
         walks = self.walks(leaf, ahead)
         each = mean.shape[1] * rank * mean.element_size() + PAIR
         at_a_step = max((len(matrix.values) for matrix in chain), default=0)
-        return 3 * each * walks.clamp_max(len(leaf)) + WALK * walks.clamp_max(at_a_step)
+        return 3 * each * walks.clamp_max(nodes) + WALK * walks.clamp_max(at_a_step)
 
 
 def ones(count: int) -> Tensor:
