@@ -73,8 +73,8 @@ def sg_conv(
     r"""Moments of :math:`\hat A^K x W + b`. The map goes first: the order does not matter."""
     _one_kind_of_node(layer, x)
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
-    for _ in range(layer.K):
-        hidden = neighbours.sum(hidden)
+    for step in neighbours.steps(layer.K):
+        hidden = step.sum(hidden)
     return shifted(hidden, layer.lin.bias, disposable=True)
 
 

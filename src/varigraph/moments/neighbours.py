@@ -75,6 +75,10 @@ class Neighbours:
         out = x.summed(self, mean, var) if isinstance(x, Affine) else Gaussian(mean, var)
         return recorded(out, (x, Sum(self.expected, self)))
 
+    def steps(self, count: int) -> list[Neighbours]:
+        """So many sums that follow each other."""
+        return [self] * count
+
     def _independent(self, mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         """:math:`E[S] m` and :math:`E[S^2] v`."""
         if var.dim() == 2 and var.stride(0) == 0:  # the same for all nodes

@@ -55,6 +55,12 @@ class SumLeft(Neighbours):
             total.index_add_(0, self.target[some], each)
         return total
 
+    def with_self(self, weight: Tensor) -> Neighbours:  # noqa: D102
+        raise MissingRuleError(
+            "a layer adds each node to a mean of which links may be removed",
+            'take aggr="sum", or method="sampled"',
+        )
+
     def to_coins(self, seen: Seen) -> Iterator[Moved | Rest]:
         r"""Each coin moves the whole sum of its target, and all coins of a target do so together.
 
@@ -153,15 +159,50 @@ class NormalisedLeft(SumLeft):
         """The same for links that are summed with these weights, loops among them."""
         assert links.prob is not None
         left = LinksLeft(links.target.long(), links.weight, links.prob, links.nodes, power)
-        bare = cls(**_given(links), factor=links.weight, left=left, sends=sends)
-        if not bare.always_divides:
+        return cls(**_given(links), factor=links.weight, left=left, sends=sends)._weighed()
+
+    def _weighed(self) -> NormalisedLeft:
+        """The same with the weights that messages have where their links are there."""
+        if not self.always_divides:
             raise MissingRuleError(
                 "GCN's normalisation has no self-loops, and a link that may be removed goes one "
                 "way: a node may be left without a degree",
                 'links both ways with the same chance, add_self_loops=True, or method="sampled"',
             )
-        to_itself, others = links.weight * bare._itself.given, bare.sent * left.given
-        return replace(bare, weight=torch.where(bare.loop, to_itself, others))
+        to_itself, others = self.factor * self._itself.given, self.sent * self.left.given
+        return replace(self, weight=torch.where(self.loop, to_itself, others))
+
+    def steps(self, count: int) -> list[Neighbours]:
+        r"""Sums that follow each other, without a degree that is met twice.
+
+        .. math::
+            (D^{-1/2} B D^{-1/2})^K = (D^{-1/2} B) (D^{-1} B)^{K - 2} (D^{-1} B D^{-1/2})
+
+        The same product, but each degree on a walk now has one power, of which the mean is known.
+        """
+        if count == 1 or not self.has_degrees:
+            return [self] * count
+        return [self._first, *[self._between] * (count - 2), self._last]
+
+    @cached_property
+    def has_degrees(self) -> bool:
+        """Whether every node has a loop of its own, so that its degree is never 0."""
+        return int((self.loop & ~self.tossed).sum()) == self.nodes
+
+    @cached_property
+    def _first(self) -> NormalisedLeft:
+        return self._with_powers(1.0, 0.5)
+
+    @cached_property
+    def _between(self) -> NormalisedLeft:
+        return self._with_powers(1.0, 0.0)
+
+    @cached_property
+    def _last(self) -> NormalisedLeft:
+        return self._with_powers(0.5, 0.0)
+
+    def _with_powers(self, power: float, sends: float) -> NormalisedLeft:
+        return replace(self, left=self.left.with_power(power), sends=sends)._weighed()
 
     @property
     def always_divides(self) -> bool:

@@ -271,3 +271,53 @@ def test_a_node_without_any_degree_is_refused():
     model, data = network(layer), graph(0, one_way=True)
     with pytest.raises(MissingRuleError, match="left without a degree"):
         predicted(model, data)
+
+
+def test_a_node_added_to_a_mean_is_refused():
+    model, data = network(lambda *size: gnn.GINConv(nn.Linear(*size), aggr="mean")), graph(0)
+    with pytest.raises(MissingRuleError, match="adds each node to a mean"):
+        predicted(model, data)
+
+
+@pytest.mark.parametrize(("chance", "off"), [(0.8, 0.1), (0.95, 0.05)])
+def test_two_steps_of_one_propagation(chance, off):
+    """Each degree on a walk is met once."""
+    sums, ratios = [], []
+    for seed in range(4):
+        model = network(lambda *size: gnn.SGConv(*size, K=2), seed=seed)
+        data = graph(seed, chance, chance)
+        variance, found = truth(model, data)[1], predicted(model, data).total
+        ratios.append((found / variance)[variance > 1e-9])
+        sums.append(torch.stack([found.sum(), variance.sum()]))
+    above, below = torch.stack(sums).sum(0)
+    assert float(torch.cat(ratios).median()) == pytest.approx(1, abs=off)
+    assert float(above / below) == pytest.approx(1, abs=off)
+
+
+@pytest.mark.parametrize(("steps", "off"), [(2, 1e-5), (3, 0.15)])
+def test_two_coins_of_silenced_messages(steps, off):
+    """The same products of coins under the older reading, by which two steps are exact."""
+    torch.manual_seed(0)
+    data = graph(0)
+    layer = gnn.SGConv(4, 3, K=steps).double()
+    half, nodes = data.num_edges // 2, data.num_nodes
+    eye = torch.eye(nodes).double()
+    with torch.no_grad():
+        observed = gnn.SGConv(nodes, nodes, K=1, bias=False).double()
+        observed.lin.weight.copy_(eye)
+        whole = observed(eye, data.edge_index)
+        first = second = 0
+        for shown in itertools.product([False, True], repeat=half):
+            there = torch.tensor(shown)
+            chance = torch.where(there, data.edge_prob[:half], 1 - data.edge_prob[:half]).prod()
+            matrix = whole.clone()
+            one, two = data.edge_index[:, :half][:, ~there]
+            matrix[one, two] = matrix[two, one] = 0
+            out = layer.lin(torch.linalg.matrix_power(matrix, steps) @ data.x)
+            first, second = first + chance * out, second + chance * out**2
+    found = vg.predict(
+        layer, data, method="first-order", links="bernoulli", task="regression", samples=0
+    )
+    variance = second - first**2
+    close(found.total, variance, rtol=max(off, 1e-5) * 2)
+    assert float(found.total.sum() / variance.sum()) == pytest.approx(1, abs=off)

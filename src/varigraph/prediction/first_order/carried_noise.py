@@ -197,6 +197,11 @@ def from_carried_noise(responses: Responses, sources: list[tuple[CoinSum, Carrie
     return total
 
 
+#: Messages that so many sums lead to have the covariance due to coins computed, and no others: the
+#: walks of every node, not only of those that are asked for, would take too long.
+FARTHEST = 2
+
+
 def lost_coins(
     tape: Tape, coin_sum: CoinSum, sums: list[CoinSum], prob: Tensor, budget: Budget
 ) -> CarriedNoise | None:
@@ -211,7 +216,7 @@ def lost_coins(
     messages, n = coin_sum.messages, coin_sum.neighbours
     if coin_sum.ends is None or messages.mean.shape[1] > WIDEST or n.coin is None:
         return None
-    if len(sums_on_the_way(tape, messages)) > 1:
+    if len(sums_on_the_way(tape, messages)) > FARTHEST:
         return None
     full = _by_coins(tape, messages, sums, prob, budget)
     spread = (n.coin @ full.flatten(1)).view_as(full)

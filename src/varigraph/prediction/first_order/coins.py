@@ -140,6 +140,7 @@ def bytes_of_walks(costs: RowCosts, sums: Sequence[CoinSum]) -> Tensor:  # [node
         if links.sending is not None:
             beyond = one_sum(links.expected, ones(links.nodes))
             far = costs.walks(value, one_sum(links.sending, beyond))
+            far = far.clamp_max(len(links.source))
             kept.append(far * met)
             numbers = classes * width * (walks + (far if each is not sums[0] else 0))
             work.append(3 * numbers * item)
