@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ from torch import Tensor
 STEP, FIRST = 0.5, -3.0
 #: Beyond so many times the length over which the lightest link fades, nothing is left.
 LENGTHS = 25.0
+#: Bytes of what is kept of the points, so that it is not computed again for every block of nodes.
+KEPT = 2**26
 #: Links lighter than this share of their group's heaviest count as that heavy.
 LIGHTEST = 1e-9
 
@@ -72,7 +74,8 @@ class LinksLeft:
         prob: its chance, 1 where it is certain, ``[links]``.
         groups: number of groups.
         power: :math:`\alpha`.
-        points: number of points; as many as the lightest link needs by default.
+        powers: the same links under other powers, as far as they were asked for.
+        kept: what is known of the points, for all powers.
     """
 
     target: Tensor
@@ -80,7 +83,8 @@ class LinksLeft:
     prob: Tensor
     groups: int
     power: float = 1.0
-    points: int | None = None
+    powers: dict[float, LinksLeft] = field(default_factory=dict, kw_only=True)
+    kept: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict, kw_only=True)
 
     @cached_property
     def given(self) -> Tensor:  # [links, *heads]
@@ -119,13 +123,14 @@ class LinksLeft:
 
     def with_power(self, power: float) -> LinksLeft:
         """The same links under another power of the divisor."""
-        return replace(self, power=power)
+        if power not in self.powers:
+            self.powers[power] = replace(self, power=power)
+        return self.powers[power]
 
     def picked(self, links: Tensor, group: Tensor, groups: int) -> LinksLeft:  # [m], [m]
-        """Some of the links in other groups, each of which must be whole."""
-        return LinksLeft(
-            group, self.weight[links], self.prob[links], groups, self.power, self.needed
-        )
+        """Some of the links in other groups, each of which is a whole group of these."""
+        taken = self.weight[links], self.prob[links], groups, self.power
+        return PickedLinks(group, *taken, whole=self, links=links)
 
     @cached_property
     def none(self) -> Tensor:  # [groups]
@@ -215,20 +220,35 @@ class LinksLeft:
     def _points(self, power: float) -> Iterator[Point]:
         for number in range(self.needed):
             x = FIRST + STEP * number
-            s = math.exp(x - math.exp(-x)) / self._scale
-            decay = -self._positive * s[self.target]
-            fade, sure = decay.exp(), ~self._uncertain
-            g = 1 - self._chance + self._chance * fade
-            left = self._added(torch.where(sure, decay, g.log())).exp()
+            s, (left, there, gone) = self._at(x), self.kept.get(number) or self._odds(x)
+            if number < self._room:
+                self.kept[number] = left, there, gone
             kernel = STEP * (1 + math.exp(-x)) * s.pow(power) / math.gamma(power)
-            # Certain links stay as likely as they are, also where their g is too small to hold.
-            yield Point(kernel * left, *(torch.where(sure, 1, odds / g) for odds in (fade, 1)))
+            yield Point(kernel * left, there, gone)
+
+    def _odds(self, x: float) -> tuple[Tensor, Tensor, Tensor]:  # [groups, *heads], [links, *heads]
+        """G at a point, and what odds links have there of being left or gone."""
+        decay = -self._positive * self._at(x)[self.target]
+        fade, sure = decay.exp(), ~self._uncertain
+        g = 1 - self._chance + self._chance * fade
+        left = self._added(torch.where(sure, decay, g.log())).exp()
+        # Certain links stay as likely as they are, also where their g is too small to hold.
+        there, gone = (torch.where(sure, 1, odds / g) for odds in (fade, 1))
+        return left, there, gone
+
+    def _at(self, x: float) -> Tensor:  # [groups, *heads]
+        return math.exp(x - math.exp(-x)) / self._scale
+
+    @property
+    def _room(self) -> int:
+        """How many points are kept."""
+        return KEPT // (16 * max(1, self.weight.numel()))
 
     @cached_property
     def needed(self) -> int:
         """How many points reach as far as the lightest link does."""
-        if self.points is not None or len(self.target) == 0:
-            return self.points or 1
+        if len(self.target) == 0:
+            return 1
         far = float((self._scale[self.target] / self._positive).max())
         return math.ceil((math.log(LENGTHS * far) - FIRST) / STEP) + 2
 
@@ -265,3 +285,42 @@ class LinksLeft:
     def _added(self, of_links: Tensor) -> Tensor:  # [links, ...] -> [groups, ...]
         zeros = of_links.new_zeros(self.groups, *of_links.shape[1:])
         return zeros.index_add_(0, self.target, of_links)
+
+
+@dataclass(frozen=True, eq=False)
+class PickedLinks(LinksLeft):
+    """Links of whole groups, as often as they are wanted: what depends on chances is known.
+
+    Args:
+        target, weight, prob, groups, power, powers, kept: as in :class:`LinksLeft`.
+        whole: the links that they were picked from.
+        links: which of those each one is, ``[links]``.
+    """
+
+    whole: LinksLeft = field(kw_only=True)
+    links: Tensor = field(kw_only=True)
+
+    def _points(self, power: float) -> Iterator[Point]:
+        for at in self.whole._points(power):
+            there, gone = at.there[self.links], at.gone[self.links]
+            yield Point(at.mass[self._group], there, gone)
+
+    @cached_property
+    def none(self) -> Tensor:  # [groups]
+        """Chance that no link of a group is left."""
+        return self.whole.none[self._group]
+
+    @cached_property
+    def _positive(self) -> Tensor:
+        return self.whole._positive[self.links]
+
+    @cached_property
+    def given(self) -> Tensor:  # [links, *heads]
+        """As it is for the links that they were picked from."""
+        return self.whole.given[self.links]
+
+    @cached_property
+    def _group(self) -> Tensor:  # [groups]
+        """The group of those links that each group is."""
+        groups = self.target.new_zeros(self.groups)
+        return groups.index_copy_(0, self.target, self.whole.target[self.links])

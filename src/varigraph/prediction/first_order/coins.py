@@ -13,6 +13,7 @@ from varigraph.moments.affine import Affine
 from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.links_left import KEPT
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Tape
 from varigraph.prediction.first_order.ends import Ends
@@ -121,6 +122,7 @@ def bytes_of_coins(tape: Tape) -> int:
             total += size * item * (at_ends * len(neighbours.source) + nodes * (2 + 3 * returned))
             total += 0 if isinstance(messages, Affine) else 6 * nodes * size * min(size, 32) * item
             before.append(size if isinstance(messages, Affine) else 0)
+            total += KEPT if neighbours.ties_messages and len(before) == 2 else 0
     return total
 
 
