@@ -9,7 +9,7 @@ MINUTES ?= 60
 PROCESSES ?= 2
 SEED ?= 0
 
-.PHONY: run test check campaign resolve licences format rules docs pictures notebooks sdist clean
+.PHONY: run test check campaign resolve licences format rules convolutions docs pictures notebooks sdist clean
 
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
@@ -43,6 +43,10 @@ format: $(VENV)/.dev
 # The table of rules in docs/rules.md, with errors measured anew: about a minute.
 rules: $(VENV)/.dev
 	$(BIN)/python scripts/rule_table.py
+
+# The table of convolutions in docs/convolutions.md, each against brute force: about two minutes.
+convolutions: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python scripts/convolutions.py
 
 # The documentation as a site, without a warning and without dead links: open site/index.html.
 docs: $(VENV)/.dev

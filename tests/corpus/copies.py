@@ -10,7 +10,7 @@ from torch_geometric.data import Data, HeteroData
 
 from corpus.graphs import seeded
 
-OF_NODES = ("x", "pos", "chosen")
+OF_NODES = ("x", "pos", "chosen", "node_type")
 OF_LINKS = ("edge_attr", "edge_weight", "edge_type")
 #: The one kind of nodes, and of links, of a graph that has no kinds.
 NODES, LINKS = "nodes", ("nodes", "to", "nodes")
@@ -52,7 +52,8 @@ def drawn_coins(data: Any, count: int, *, certain: bool) -> dict[Any, Tensor]:
             assert store.edge_index.equal(data[forth].edge_index.flip(0)), "another order"
         else:
             found[kind] = _coins(store.edge_index, store.edge_prob, count, stream, kind)
-            found[kind[2], f"rev_{kind[1]}", kind[0]] = found[kind]
+            if kind[0] != kind[2]:
+                found[kind[2], f"rev_{kind[1]}", kind[0]] = found[kind]
     return found
 
 

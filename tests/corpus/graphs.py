@@ -88,6 +88,7 @@ def _add_node_targets(data: Data) -> None:
     data.tags = (data.amounts @ torch.randn(3, CLASSES, generator=seeded(3)) > 0).float()
     data.flag = data.tags[:, 0]
     data.chosen = torch.arange(data.num_nodes) % 3 > 0
+    data.node_type = data.chosen.long()
     linked = data.edge_index[:, data.edge_index[0] < data.edge_index[1]][:, ::3]
     others = torch.randint(data.num_nodes, linked.shape, generator=seeded(4))
     data.pairs = torch.cat([linked, others], 1)
