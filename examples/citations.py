@@ -104,7 +104,7 @@ figure.savefig("citations.png")
 doubtful = vg.link_probabilities(graph, method="hadamard", folds=2, seed=0)
 print(doubtful.link_quality)
 print(f"median probability of a link {doubtful.edge_prob.median():.2f}")
-with_links = vg.predict(model, doubtful, links="bernoulli")
+with_links = vg.predict(model, doubtful)
 print(with_links)
 
 # %% [markdown]

@@ -185,7 +185,7 @@ graph = proteins(FILES / "krogan2006_core.tsv", FILES / "krogan2006_complexes.tx
 print(graph.reading)
 print(f"{graph.num_nodes} proteins, mean probability of a link {graph.edge_prob.mean():.2f}")
 model = trained(graph)
-pred = vg.predict(model, graph, sources=("links",), links="bernoulli")
+pred = vg.predict(model, graph, sources=("links",))
 print(f"accuracy {accuracy(pred.mean, graph):.3f}, largest complex {majority(graph):.3f}")
 print("variance due to", ", ".join(f"{s} {part:.0%}" for s, part in shares(pred).items()))
 
@@ -209,4 +209,4 @@ for node in worst:
 # For the first of them: the links that make its answer uncertain, in order.
 
 # %%
-print(vg.attribute(model, graph, node=worst[0], links="bernoulli"))
+print(vg.attribute(model, graph, node=worst[0]))

@@ -45,7 +45,7 @@ def expected(model, graph, *, noise, prob):
     observed = add_noise(graph, percent=noise)
     if prob is not None:
         observed.edge_prob = prob
-    return predict(model, observed, method="diagonal", samples=2)
+    return predict(model, observed, method="diagonal", samples=2, links="bernoulli")
 
 
 def test_certain_links_have_one_ladder(graph, model, tmp_path):
