@@ -436,3 +436,13 @@ def test_nothing_is_kept_in_circles():
         assert not [thing for thing in gc.get_objects() if type(thing) is Tape]
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("links", [0, 12], ids=["no links", "certain links"])
+def test_chances_that_no_coin_decides_about_change_nothing(links):
+    graph, model = noisy_ring(), made(lambda: Two(gnn.SGConv(4, 5, K=2), gnn.SGConv(5, 3, K=2)))
+    graph.edge_index = graph.edge_index[:, :links]
+    plain = first_order(model, graph, samples=0)
+    certain = first_order(model, uncertain(graph, 1.0), samples=0)
+    torch.testing.assert_close(certain.mean, plain.mean)
+    torch.testing.assert_close(certain.total, plain.total)

@@ -41,6 +41,8 @@ class Ends:
 
         Both ``[pairs, features]``; the source responds where one coin decides about both ways.
         """
+        if len(self._keys) == 0:  # all links are certain: no coin moves anything
+            return None
         known = self._found.get(messages.number)
         return None if known is None else self._on(links, known)
 
