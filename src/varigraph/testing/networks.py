@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from typing import Any
 
@@ -24,7 +25,7 @@ NEAR = 1e-3
 #: Part to which variances are brought down there.
 TINY = 1e-8
 #: Part of a standard deviation by which a mean may be off, and how many standard errors.
-SHIFT, ERRORS = 0.35, 6
+SHIFT, ERRORS = 0.5, 6
 #: How you call a model yourself.
 Call = Callable[[nn.Module, Data], Tensor]
 
@@ -200,22 +201,20 @@ class Draws:
         seed: int,
     ) -> None:
         self._model, self._data, self._call, self._task = model, data, call, task
-        self._options, self._seed = options, seed
+        self._options = options
+        # One stream for all draws: what new seeds begin with is less random in its tails.
+        self._stream = torch.Generator().manual_seed(seed).get_state()
         self._sources = options.get("sources") or ("features", "links", "weights")
         self._std, self.ends_in_sigmoid = feature_variance(data).sqrt(), False
 
     def own(self) -> Tensor:  # -> [nodes, outputs]
         """What the model returns for the graph as it is."""
-        with torch.random.fork_rng():
-            torch.manual_seed(self._seed)
-            self._seed += 1
+        with self._drawing():
             return self._answer(self._data)
 
     def once(self) -> Tensor:  # -> [nodes, outputs]
         """The answer for one draw."""
-        self._seed += 1
-        with torch.random.fork_rng():
-            torch.manual_seed(self._seed)
+        with self._drawing():
             graph = copy(self._data)
             if "features" in self._sources:
                 graph.x = graph.x + self._std * torch.randn_like(graph.x)
@@ -225,6 +224,14 @@ class Draws:
                 return self.shown(self._answer(graph), self.ends_in_sigmoid)
             with _OpenDropout():
                 return self.shown(self._answer(graph), self.ends_in_sigmoid)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """While this is open, torch draws from the next numbers of the stream."""
+        with torch.random.fork_rng():
+            torch.set_rng_state(self._stream)
+            yield
+            self._stream = torch.get_rng_state()
 
     def _answer(self, graph: Data) -> Tensor:
         model = deepcopy(self._model).eval()  # a new one each time: it may keep things
