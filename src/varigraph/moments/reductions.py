@@ -296,3 +296,39 @@ def _by_first_axis(scores: Any, index: Any = None, ptr: Any = None, num_nodes: A
 
 
 SHAPED[softmax] = _by_first_axis
+
+
+#: Functions by which code of its own adds messages up.
+ADDING = {"scatter_add", "index_add", "scatter_reduce"}
+
+
+def refuse_links_by_hand(function: Any, values: Any) -> None:
+    """Raises if code outside of layers may be passing messages over links that are uncertain.
+
+    No rule sees which link is which there. As many rows as there are links, or more than there are
+    nodes, are taken for messages, and so is the product with a matrix between nodes.
+    """
+    links, (args, _) = current().links, values
+    if links is None or not links.uncertain:
+        return
+    name, listed = function.__name__, links.listed[0].shape[1]
+    if name in ("matmul", "mm", "_sparse_mm"):
+        by_hand = isinstance(args[0], Tensor) and tuple(args[0].shape) == (links.nodes,) * 2
+    elif name == "index_select":
+        by_hand = _many(len(args[-1]), links.nodes, listed)
+    elif name == "__getitem__" and isinstance(args[1], Tensor):
+        by_hand = args[1].dtype != torch.bool and _many(len(args[1]), links.nodes, listed)
+    elif name.rstrip("_") in ADDING and len(args) > 3 and isinstance(args[3], Shaped):
+        by_hand = _many(len(args[3].value), links.nodes, listed)
+    else:
+        by_hand = False
+    if by_hand:
+        raise MissingRuleError(
+            f"the model passes messages by {name}(), where no rule can tell which links may not be "
+            "real",
+            'method="sampled", or pass messages with layers of torch_geometric',
+        )
+
+
+def _many(rows: int, nodes: int, links: int) -> bool:
+    return rows == links or rows > nodes

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 from torch_geometric.nn import Aggregation, MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
@@ -28,6 +29,8 @@ from varigraph.moments.registry import (
 from varigraph.moments.stand_in import aggregating, asking, disguise, guised, reveal
 
 CPU = torch.device("cpu")
+#: Layers of torch that no rule and no derivative by rows can follow.
+ACROSS = (nn.RNNBase, nn.MultiheadAttention, nn.Transformer, _ConvNd)
 
 
 @contextmanager
@@ -179,8 +182,7 @@ def _why_uncovered(module: nn.Module) -> str | None:
     if parent is not None and not isinstance(module, MessagePassing):
         methods = ", ".join(f"{name}()" for name in overridden(kind, parent))
         return f"{kind.__name__} overrides {methods}, so the rule of {parent.__name__} may not hold"
-    foreign = kind.__module__.startswith("torch.nn.") and kind not in TRANSPARENT
-    return kind.__name__ if foreign else None
+    return kind.__name__ if isinstance(module, ACROSS) and kind not in TRANSPARENT else None
 
 
 def _why_altered(layer: nn.Module) -> str | None:

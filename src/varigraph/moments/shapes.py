@@ -206,7 +206,7 @@ def _remembering(
 def _of_logits(move: Answer, x: Shaped, args: Any, kwargs: Any) -> Shaped:
     assert isinstance(x.value, Logits)
     found = move(Shaped(x.value.before, x.shape), *args, **kwargs)
-    return Shaped(Logits(found.value), found.shape)
+    return Shaped(Logits(found.value, x.value.function), found.shape)
 
 
 def _moments_alone(function: Any, x: Shaped, args: Any, kwargs: Any) -> Any:

@@ -167,12 +167,14 @@ class Logits(Gaussian):
 
     Args:
         before: the logits, with whatever is on record about them.
+        function: what was asked for, a softmax or its logarithm.
     """
 
     before: Gaussian
+    function: Callable[..., Tensor]
 
-    def __init__(self, before: Gaussian) -> None:
-        self.__dict__.update(before=before)
+    def __init__(self, before: Gaussian, function: Callable[..., Tensor]) -> None:
+        self.__dict__.update(before=before, function=function)
 
     @property
     def mean(self) -> Tensor:
@@ -192,23 +194,23 @@ LAST_STEP = "as the last step of a network; class probabilities are integrated o
             modules=[nn.LogSoftmax], note=LAST_STEP)  # fmt: skip
 def log_softmax(x: Gaussian, dim: int | None = None, **_: Any) -> Logits:
     """The logits themselves: their softmax is the softmax of the log-softmax."""
-    return _last(x, dim)
+    return _last(x, dim, F.log_softmax)
 
 
 @implements(F.softmax, torch.softmax, Tensor.softmax, exactness="exact",
             modules=[nn.Softmax], note=LAST_STEP)  # fmt: skip
 def softmax(x: Gaussian, dim: int | None = None, **_: Any) -> Logits:
     """The logits themselves: the softmax is integrated over them at the end of the pass."""
-    return _last(x, dim)
+    return _last(x, dim, F.softmax)
 
 
-def _last(x: Gaussian, dim: int | None) -> Logits:
-    if dim not in (-1, x.mean.dim() - 1):
+def _last(x: Gaussian, dim: int | None, function: Callable[..., Tensor]) -> Logits:
+    if dim not in (-1, x.mean.dim() - 1) or x.mean.dim() > 2:
         raise MissingRuleError(
             f"softmax over dim={dim} of a {x.mean.dim()}-dimensional tensor has no rule",
             "the classes must be the last axis: softmax(x, dim=-1)",
         )
-    return Logits(x)
+    return Logits(x, function)
 
 
 def remember_logit(chance: Gaussian, before: Gaussian) -> Gaussian:

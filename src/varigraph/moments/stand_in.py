@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from varigraph.errors import MissingRuleError
+from varigraph.moments.differentiated import rowwise
 from varigraph.moments.gaussian import ABOUT, Gaussian, settled
 from varigraph.moments.propagation import current
+from varigraph.moments.reductions import refuse_links_by_hand
 from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
 from varigraph.moments.shapes import SHAPED, WAITING, Shaped
 from varigraph.moments.softmax import Logits, passes_logits
@@ -197,15 +199,61 @@ def _blank(guise: StandIn) -> Tensor:
 
 def _answer(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Apply a rule to the values behind the guises; in-place forms change the first one."""
-    rule = rule_for_function(function)
     values = _map((args, kwargs), StandIn, _shaped)
-    _no_work_after_softmax(function, values)
-    result = current().step(lambda: _by_rule(rule, function, *values))
-    _note(result, rule)
+    if not passes_logits(function):
+        values = _map(values, Shaped, _after_softmax)
+    refuse_links_by_hand(function, values)
+    result = current().step(lambda: _by_rule_or_derivative(function, *values))
     if function in IN_PLACE or kwargs.get("inplace", False):
         _change(args[0], result)
         return args[0] if isinstance(args[0], StandIn) else _guise(result)
     return _guise(result, _shared_storage(function, args, result))
+
+
+def _by_rule_or_derivative(function: Any, args: Any, kwargs: Any) -> Any:
+    """What a rule says; without one, or where it does not fit, what derivatives say."""
+    try:
+        rule = rule_for_function(function)
+        result = _by_rule(rule, function, args, kwargs)
+        _note(result, rule)
+        return result
+    except MissingRuleError as missing:
+        try:
+            return _by_derivative(function, args, kwargs)
+        except MissingRuleError:
+            raise missing from None
+
+
+def _by_derivative(function: Any, args: Any, kwargs: Any) -> Any:
+    """What a function of rows does to first order, by torch."""
+    parts = {each.value.number: each.formed for each in _found((args, kwargs), Shaped)}
+    if function in IN_PLACE or not all(part.axes for part in parts.values()):
+        raise MissingRuleError(f"{function.__name__}() does not work row by row", "")
+
+    def call(*rows: Tensor) -> Any:
+        flat = dict(zip(parts, rows, strict=True))
+
+        def seen(x: Shaped) -> Tensor:
+            number = x.value.number
+            lead = (-1,) if parts[number].axes == tuple(x.shape) else ()
+            rows: Tensor = flat[number].reshape(*lead, *x.shape[len(lead) :])
+            return rows
+
+        given, named = _map((args, kwargs), Shaped, seen)
+        return function(*given, **named)
+
+    out, shape = rowwise(call, [part.value for part in parts.values()], function.__name__)
+    return out if isinstance(out, Tensor) else Shaped(out, shape)
+
+
+def _after_softmax(x: Shaped) -> Shaped:
+    """The result of a softmax that turns out not to be the last step, by derivatives."""
+    if not isinstance(x.value, Logits):
+        return x
+    softmax = x.value.function
+    out, shape = rowwise(lambda rows: softmax(rows, dim=-1), [x.value.before], softmax.__name__)
+    assert isinstance(out, Gaussian)
+    return Shaped(out, shape)
 
 
 def asking(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -330,13 +378,3 @@ def _change(target: Any, result: Any) -> None:
         # A plain tensor cannot hold a variance. Whoever reads it later must not find the old
         # numbers there: NaN is caught at the end of the pass.
         target.fill_(float("nan"))
-
-
-def _no_work_after_softmax(function: Callable[..., Any], values: Any) -> None:
-    after = any(isinstance(each.value, Logits) for each in _found(values, Shaped))
-    if after and not passes_logits(function):
-        raise MissingRuleError(
-            f"the model computes {function.__name__}() on the result of a softmax; "
-            "a softmax has a rule only as the last step of a network",
-            "return the logits (or their softmax) from the model",
-        )
