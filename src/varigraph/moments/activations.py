@@ -24,6 +24,7 @@ from varigraph.moments.tape import Bend, Scale
 
 POINTS = 48
 REACH = 9.0  # standard deviations: the rest is below double precision
+FAR = 8.0  # standard deviations from a kink, beyond which it is not felt
 LEAST = 1e-5  # standard deviations, beside 1 or the mean
 
 
@@ -208,11 +209,46 @@ def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
     return Gaussian(mean, x.var * shrink)
 
 
-@implements("elu", exactness=INTEGRATED, modules=[nn.ELU], note=BY_INTEGRATION)
+@implements("elu", exactness="exact", modules=[nn.ELU], note="for a Gaussian input")
 @elementwise
 def elu(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Gaussian:
-    r"""Moments of :math:`x` above 0, :math:`\alpha (e^x - 1)` below."""
-    return integrated(lambda v: F.elu(v, alpha), x)
+    r"""Moments of :math:`x` above 0, :math:`\alpha (e^x - 1)` below; symbols as in :func:`relu`.
+
+    With :math:`I_k = E[e^{kx}; x < 0] = e^{k \mu + k^2 \sigma^2 / 2} \Phi(-a - k \sigma)`:
+
+    .. math::
+        E[y] = \mu \Phi + \sigma \varphi + \alpha (I_1 - I_0) \qquad
+        E[y^2] = (\mu^2 + \sigma^2) \Phi + \mu \sigma \varphi + \alpha^2 (I_2 - 2 I_1 + I_0)
+
+    Far from the kink one side is all there is: nothing cancels there.
+    """
+    mean, var = x.mean.double(), x.var.double()
+    var = var.clamp_min(LEAST**2 * (1 + mean.detach().square()))
+    std = var.sqrt()
+    ratio = mean / std
+    density = torch.exp(-ratio.square() / 2)
+    above, pulled = torch.special.ndtr(ratio), std * density / math.sqrt(2 * math.pi)
+    none, one, two = (_below(k, mean, std, ratio, density) for k in (0, 1, 2))
+    first = mean * above + pulled + alpha * (one - none)
+    second = (mean.square() + var) * above + mean * pulled + alpha**2 * (two - 2 * one + none)
+    lower = (
+        alpha**2
+        * torch.exp(torch.where(ratio < -FAR, 2 * mean + var, 0.0))
+        * torch.expm1(torch.where(ratio < -FAR, var, 0.0))
+    )
+    spread = torch.where(ratio < -FAR, lower, (second - first.square()).clamp_min(0))
+    spread = torch.where(ratio > FAR, var, spread)
+    part, middle = x.var.double() / var, F.elu(mean, alpha)
+    shifted = middle + part * (first - middle)
+    return Gaussian(shifted.to(x.mean.dtype), (part * spread).to(x.var.dtype))
+
+
+def _below(k: int, mean: Tensor, std: Tensor, ratio: Tensor, density: Tensor) -> Tensor:
+    r""":math:`E[e^{kx}; x < 0]`, without a product of the large and the small."""
+    tail = ratio + k * std
+    right = density / 2 * torch.special.erfcx(tail.clamp_min(0) / math.sqrt(2))
+    power = torch.where(tail > 0, 0.0, k * mean + (k * std).square() / 2)
+    return torch.where(tail > 0, right, torch.exp(power) * torch.special.ndtr(-tail))
 
 
 @implements("celu", exactness=INTEGRATED, modules=[nn.CELU], note=BY_INTEGRATION)
