@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import erdos_renyi_graph
 
 import varigraph as vg
-from moments.cases import ROUGH
+from moments.cases import ROUGH, Shares
 from varigraph.moments.registry import FUNCTIONS, LAYERS
 from varigraph.testing import apply
 
@@ -75,6 +75,7 @@ def test_norms_of_noisy_features(name, percent):
 POOLS = {
     "StdAggregation": (gnn.aggr.StdAggregation(), {5: (0.795, 0.080), 12: (0.943, 0.052)}),
     "SoftmaxAggregation": (gnn.SoftmaxAggregation(), {5: (1.000, 0.051), 12: (1.000, 0.053)}),
+    "softmax of groups": (Shares(), {5: (1.000, 0.051), 12: (1.000, 0.053)}),
     "PowerMeanAggregation": (
         gnn.PowerMeanAggregation(2.0),
         {5: (0.749, 0.311), 12: (0.681, 0.557)},

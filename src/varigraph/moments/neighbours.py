@@ -110,6 +110,8 @@ class Neighbours:
         On the walk i–j–i the same coin occurs twice, and a coin times itself is the coin.
         """
         same, place = self.ways_back(inner)
+        if not bool(same.any()):
+            return torch.zeros_like(self.weight)
         return torch.where(same, inner.weight[place], 0)
 
     def ways_back(self, inner: Neighbours) -> tuple[Tensor, Tensor]:  # [pairs], [pairs]

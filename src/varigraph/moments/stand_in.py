@@ -220,15 +220,17 @@ def _by_rule_or_derivative(function: Any, args: Any, kwargs: Any) -> Any:
     except MissingRuleError as missing:
         try:
             return _by_derivative(function, args, kwargs)
-        except MissingRuleError:
+        except Exception:  # whatever it was, the model asked for something without a rule
             raise missing from None
 
 
 def _by_derivative(function: Any, args: Any, kwargs: Any) -> Any:
     """What a function of rows does to first order, by torch."""
     parts = {each.value.number: each.formed for each in _found((args, kwargs), Shaped)}
-    if function in IN_PLACE or not all(part.axes for part in parts.values()):
-        raise MissingRuleError(f"{function.__name__}() does not work row by row", "")
+    # What begins so makes Python's numbers, or changes values in place.
+    special = function.__name__.startswith("__") or function in IN_PLACE
+    if special or not all(part.axes for part in parts.values()):
+        raise MissingRuleError(f"{function.__name__}() does not work row by row", "use another")
 
     def call(*rows: Tensor) -> Any:
         flat = dict(zip(parts, rows, strict=True))
