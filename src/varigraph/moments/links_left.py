@@ -203,7 +203,7 @@ class LinksLeft:
         """What a group's sum is on average, where a link is left."""
         if self.power != 1:
             return torch.zeros_like(self._added(values))
-        left = (1 - self.none).clamp_min(torch.finfo(torch.float64).tiny)
+        left = (1 - self.none).clamp_min(torch.finfo(torch.float32).tiny)
         return self.mean(values) / self._over_heads(left)[..., None].to(values)
 
     @property
@@ -232,6 +232,7 @@ class LinksLeft:
         fade, sure = decay.exp(), ~self._uncertain
         g = 1 - self._chance + self._chance * fade
         left = self._added(torch.where(sure, decay, g.log())).exp()
+        left = left.where(self._linked, 0)  # its own size is next to 0, and its mass beyond float32
         # Certain links stay as likely as they are, also where their g is too small to hold.
         there, gone = (torch.where(sure, 1, odds / g) for odds in (fade, 1))
         return left, there, gone
@@ -270,6 +271,11 @@ class LinksLeft:
     def _scale(self) -> Tensor:  # [groups, *heads]
         """About the divisor of a group, if anything is left of it."""
         return torch.maximum(self._added(self._chance * self._positive), self._heaviest)
+
+    @cached_property
+    def _linked(self) -> Tensor:  # [groups, *1]
+        """Whether a group has any links."""
+        return self._over_heads(torch.bincount(self.target, minlength=self.groups) > 0)
 
     @cached_property
     def _chance(self) -> Tensor:  # [links, *1]

@@ -321,3 +321,16 @@ def test_two_coins_of_silenced_messages(steps, off):
     variance = second - first**2
     close(found.total, variance, rtol=max(off, 1e-5) * 2)
     assert float(found.total.sum() / variance.sum()) == pytest.approx(1, abs=off)
+
+
+@pytest.mark.parametrize("method", ["first-order", "covariance", "diagonal"])
+@pytest.mark.parametrize("layer", ["sage", "mean", "gcn"])
+def test_nodes_without_links_are_answered_in_single_precision(layer, method):
+    model, data = network(LAYERS[layer]), graph(0)
+    asked = {"method": method, "links": "removed", "task": "regression", "samples": 0}
+    data.x = torch.cat([data.x, data.x[:2]])  # two more nodes, to which no link leads
+    double = vg.predict(model, data, **asked)
+    data.x, data.edge_prob = data.x.float(), data.edge_prob.float()
+    single = vg.predict(model.float(), data, **asked)
+    close(single.mean.double(), double.mean, rtol=1e-4)
+    close(single.total.double(), double.total, rtol=1e-3)
