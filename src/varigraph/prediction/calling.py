@@ -65,8 +65,6 @@ class Call:
         if self.whole:
             stands_in = copy.copy(graph)
             stands_in.x = x
-            if not isinstance(x, Tensor):  # torch_geometric counts rows of tensors
-                stands_in.num_nodes = len(x)
             return function(stands_in)
 
         def of(field: str) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.gaussian import ByRows
-from varigraph.moments.module_state import keeps_something, untouched
+from varigraph.moments.running import keeps_something, untouched
 from varigraph.options import warn
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import RoomForPasses

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.messages import scaled_messages
-from varigraph.moments.module_state import untouched
+from varigraph.moments.running import untouched
 from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
 from varigraph.prediction.network_call import opened, outer_layers
 from varigraph.prediction.processor import give_back
