@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -311,3 +311,36 @@ def _refuse_unknown(links: Tensor) -> None:  # [2, links not found]
             "data.edge_prob",
             "give every link that the model uses to the graph, with its probability",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    r"""What outputs see of single messages: :math:`T_{uv} m_j` for the link j -> v.
+
+    Args:
+        row: number of the output node, ``[walks]``.
+        link: number of the link, ``[walks]``; every pair of the two once, in ascending order.
+        value: what is seen, ``[walks, outputs]``.
+        own: what the link's own coin moves beside that, of the same shape.
+        rows: number of output nodes.
+    """
+
+    row: Tensor
+    link: Tensor
+    value: Tensor
+    own: Tensor
+    rows: int
+
+
+class Moved(NamedTuple):
+    """Responses of outputs to coins, ``[walks]``, ``[walks]`` and ``[walks, outputs]``."""
+
+    row: Tensor
+    coin: Tensor
+    slope: Tensor
+
+
+class Rest(NamedTuple):
+    """Covariance of outputs that no coin causes alone, ``[rows, outputs, outputs]``."""
+
+    covariance: Tensor

@@ -14,9 +14,17 @@ from torch_geometric.utils import is_torch_sparse_tensor, to_edge_index
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.kernels import fused
 from varigraph.moments.affine import Affine
-from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.gaussian import ByRows, Gaussian
-from varigraph.moments.links import LinkProbabilities, counted, each_once, merged, plain
+from varigraph.moments.links import (
+    LinkProbabilities,
+    Moved,
+    Rest,
+    Seen,
+    counted,
+    each_once,
+    merged,
+    plain,
+)
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.renumbering import same_nodes
 from varigraph.moments.tape import Sum

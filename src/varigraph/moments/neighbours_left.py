@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import MissingRuleError
-from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.cotangents import row_slices
+from varigraph.moments.links import Moved, Rest, Seen
 from varigraph.moments.links_left import LinksLeft
 from varigraph.moments.neighbours import Neighbours
 from varigraph.sparse import Sparse

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
-from varigraph.moments.coin_moves import Moved, Rest, Seen
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.links import Moved, Rest, Seen
 from varigraph.moments.links_left import KEPT
 from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Tape
