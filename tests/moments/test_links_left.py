@@ -144,3 +144,12 @@ def test_digits_survive_in_single_precision():
     )
     got = found.variance(torch.from_numpy(values).float())
     assert float(got[0]) == pytest.approx(float(want[0, 0]), rel=2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_links_that_are_there_or_not_for_certain(dtype):
+    prob, weight = torch.tensor([0.0, 1.0, 1.0, 0.0]).to(dtype), torch.ones(4, dtype=dtype)
+    found = LinksLeft(torch.tensor([0, 0, 0, 1]), weight, prob, 2)
+    values = torch.tensor([[5.0], [1.0], [2.0], [7.0]]).to(dtype)
+    assert torch.allclose(found.mean(values), torch.tensor([[1.5], [0.0]]).to(dtype), rtol=1e-5)
+    assert torch.allclose(found.variance(values), torch.zeros(2, 1).to(dtype), atol=1e-5)

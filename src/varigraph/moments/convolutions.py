@@ -30,6 +30,8 @@ AGGREGATIONS = (
     "aggr mean and sum; max, normalize and project are approximate where self-loops, coins or "
     "lengths tie their parts together"
 )
+#: Steps of one propagation over links in doubt that are followed in full.
+STEPS_IN_FULL = 2
 HOPS = "exact for one hop; neighbours are taken as independent after each"
 
 
@@ -73,6 +75,7 @@ def sg_conv(
     r"""Moments of :math:`\hat A^K x W + b`. The map goes first: the order does not matter."""
     _one_kind_of_node(layer, x)
     neighbours, hidden = _normalised(layer, x, edge_index, edge_weight), linear(x, layer.lin.weight)
+    _note_steps(layer, neighbours)
     for step in neighbours.steps(layer.K):
         hidden = step.sum(hidden)
     return shifted(hidden, layer.lin.bias, disposable=True)
@@ -93,6 +96,7 @@ def appnp(
             "set layer.dropout = 0, or leave the weights out with samples=0",
         )
     neighbours = _normalised(layer, x, edge_index, edge_weight)
+    _note_steps(layer, neighbours)
     loops = 0 if neighbours.loops is None else neighbours.loops
     start, hidden, shared = mul(x, layer.alpha), x, layer.alpha * x.var
     for _ in range(layer.K):
@@ -101,6 +105,12 @@ def appnp(
         hidden = joined(summed, start, shared=shared)
         shared = shared + start.var
     return hidden
+
+
+def _note_steps(layer: Any, neighbours: Neighbours) -> None:
+    """Coins that many steps meet again are followed over the ends of their links alone."""
+    if layer.K > STEPS_IN_FULL and bool(neighbours.tossed.any()):
+        current().approximates(type(layer).__name__)
 
 
 @implements(gnn.GINConv, exactness=INDEPENDENT, note="up to the first linear map of its network")

@@ -10,6 +10,7 @@ import torch
 import torch_geometric.nn as gnn
 from torch import nn
 from torch_geometric.data import Data
+from torch_geometric.utils import degree
 
 import varigraph as vg
 from varigraph.errors import MissingRuleError
@@ -279,6 +280,30 @@ def test_a_node_added_to_a_mean_is_refused():
         predicted(model, data)
 
 
+class Counting(nn.Module):
+    """Divides by the number of neighbours in its own code, where no rule sees it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = gnn.GraphConv(4, 3)
+
+    def forward(self, x, edge_index):
+        count = degree(edge_index[1], len(x)).clamp(min=1).to(x.dtype)
+        return self.conv(x, edge_index) / count[:, None]
+
+
+def test_a_model_that_counts_neighbours_by_itself_is_sampled():
+    torch.manual_seed(0)
+    model, data = Counting().double(), graph(0)
+    with pytest.raises(MissingRuleError, match="makes more of its links"):
+        predicted(model, data)
+    options = {"task": "regression", "links": "removed", "sources": ["links"]}
+    found = vg.predict(model, data, samples=4000, **options)
+    assert found.method.startswith("sampled")
+    variance = truth(model, data)[1]
+    assert float((found.total / variance).median()) == pytest.approx(1, abs=0.1)
+
+
 @pytest.mark.parametrize(("chance", "off"), [(0.8, 0.1), (0.95, 0.05)])
 def test_two_steps_of_one_propagation(chance, off):
     """Each degree on a walk is met once."""
@@ -292,6 +317,14 @@ def test_two_steps_of_one_propagation(chance, off):
     above, below = torch.stack(sums).sum(0)
     assert float(torch.cat(ratios).median()) == pytest.approx(1, abs=off)
     assert float(above / below) == pytest.approx(1, abs=off)
+
+
+@pytest.mark.parametrize(("steps", "said"), [(2, ()), (3, ("SGConv",))])
+def test_many_steps_say_that_they_are_approximate(steps, said):
+    model, data = network(lambda *size: gnn.SGConv(*size, K=steps)), graph(0)
+    assert predicted(model, data).approximate == said
+    certain = graph(0, 1.0, 1.0)
+    assert predicted(model, certain).approximate == ()
 
 
 @pytest.mark.parametrize(("steps", "off"), [(2, 1e-5), (3, 0.15)])
