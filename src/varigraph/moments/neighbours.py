@@ -185,12 +185,7 @@ class Neighbours:
         return self.weight[:, None] * mean[self.source]
 
     def again(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each
-        r""":math:`D_e[\delta]` of each link's coin, for messages that respond to it too.
-
-        Args:
-            here: their response :math:`\delta` at the link's target.
-            there: the same at its source.
-        """
+        r""":math:`D_e[\delta]` of each coin, where messages at its target and source respond too."""
         return self.weight[:, None] * there
 
     def between_ends(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-import torch
-
-from varigraph.errors import MissingRuleError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
 from varigraph.moments.propagation import recorded
 from varigraph.moments.tape import Noise, Tape
 from varigraph.prediction.network_call import Answer, answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.question import Question
-from varigraph.prediction.sampled.removed import without_links
 from varigraph.prediction.sources.source import considered, entering
 from varigraph.prediction.sources.weights import closed_form_dropout
 from varigraph.prediction.tasks import check_output
@@ -45,35 +41,8 @@ def linearised(question: Question, *, exact: bool = True) -> Linearised:
     found = one_pass(question, exact=exact)
     for source in considered(question):
         source.check_noises(found.tape.noises)
-    _check_links_left(question)
+        source.check_rules(question)
     return found
-
-
-def _check_links_left(question: Question) -> None:
-    """Raises if rules do not see all that the model makes of links which may be removed.
-
-    On links of which some are there for certain and the others not at all, they must give what they
-    give on the graph that is left. A model that counts neighbours by itself does not.
-    """
-    links, graph = question.links, question.graph
-    if links is None or graph is None or links.reading != "removed" or not links.uncertain:
-        return
-    generator = torch.Generator().manual_seed(0)
-    tossed = torch.rand(len(links.coins.prob), generator=generator).to(links.coins.prob)
-    present = (tossed < links.coins.prob)[links.coins.of_edge]
-    fewer, alone = without_links(graph, present, links), question.only("links")
-    told = replace(alone, links=links.drawn(present.to(links.coins.prob)))
-    left = replace(alone, links=None, run=lambda x: question.run(x, fewer))
-    by_rules, itself = (one_pass(each, exact=False).output.mean for each in (told, left))
-    if (
-        by_rules.shape != itself.shape
-        or (by_rules - itself).abs().max() > 1e-3 * itself.abs().max()
-    ):
-        raise MissingRuleError(
-            "the model makes more of its links than its layers do: closed forms do not see what "
-            "becomes of that where links are removed",
-            'method="sampled", or links="bernoulli", which silences messages and removes no link',
-        )
 
 
 def one_pass(question: Question, *, exact: bool = True) -> Linearised:

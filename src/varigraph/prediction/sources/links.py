@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError, VarigraphError
+from varigraph.errors import MissingRuleError, ModelError, VarigraphError
 from varigraph.moments.affine import Affine
 from varigraph.prediction.first_order.carried_noise import (
     CarriedNoise,
@@ -29,9 +29,14 @@ from varigraph.prediction.first_order.coins import (
 )
 from varigraph.prediction.first_order.responses import Responses
 from varigraph.prediction.first_order.shares import Block, Share
+from varigraph.prediction.linearised import one_pass
+from varigraph.prediction.sampled.removed import without_links
 from varigraph.prediction.sources.source import INTERACTIONS, Drawn, Leaf, Source
 
 if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+    from varigraph.moments import LinkProbabilities
     from varigraph.prediction.first_order.method import FirstOrder
     from varigraph.prediction.masks import Site
     from varigraph.prediction.question import Question
@@ -58,6 +63,11 @@ class Links(Source):
 
     def share(self, network: FirstOrder) -> CoinShare:  # noqa: D102
         return CoinShare(self.name, network)
+
+    def check_rules(self, question: Question) -> None:  # noqa: D102
+        links, graph = question.links, question.graph
+        if links is not None and graph is not None and links.reading == "removed":
+            _check_links_left(question.only(self.name), links, graph)
 
     def check(self, trial: Trial) -> None:  # noqa: D102
         if trial.network.removed is not None:
@@ -107,6 +117,28 @@ def _check_graph_is_used(trial: Trial, removed: RemovedLinks) -> None:
             "the graph that the model is called with",
             "let forward= and the model use the links that they are given, not those of a graph "
             "or a cache that was kept; or leave data.edge_prob out",
+        )
+
+
+def _check_links_left(question: Question, links: LinkProbabilities, graph: Data) -> None:
+    """Raises if rules do not see all that the model makes of links which may be removed.
+
+    On links of which some are there for certain and the others not at all, they must give what they
+    give on the graph that is left. A model that counts neighbours by itself does not.
+    """
+    coins, generator = links.coins, torch.Generator().manual_seed(0)
+    tossed = torch.rand(len(coins.prob), generator=generator).to(coins.prob)
+    present = (tossed < coins.prob)[coins.of_edge]
+    fewer = without_links(graph, present, links)
+    told = replace(question, links=links.drawn(present.to(coins.prob)))
+    left = replace(question, links=None, run=lambda x: question.run(x, fewer))
+    by_rules, itself = (one_pass(each, exact=False).output.mean for each in (told, left))
+    other = by_rules.shape != itself.shape
+    if other or float((by_rules - itself).abs().max()) > 1e-3 * float(itself.abs().max()):
+        raise MissingRuleError(
+            "the model makes more of its links than its layers do: closed forms do not see what "
+            "becomes of that where links are removed",
+            'method="sampled", or links="bernoulli", which silences messages and removes no link',
         )
 
 

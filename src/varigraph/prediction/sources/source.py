@@ -103,6 +103,10 @@ class Source(ABC):
         """Look at where noise was placed in a pass; may warn or raise."""
         return
 
+    def check_rules(self, question: Question) -> None:
+        """Look at whether rules see all that it does to a network; may raise."""
+        return
+
     def by_masks(self, question: Question) -> Tensor | None:  # [nodes, outputs, outputs]
         """Its share by T draws, for closed forms that are asked for that; else None."""
         return None
