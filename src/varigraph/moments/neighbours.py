@@ -185,7 +185,7 @@ class Neighbours:
         return self.weight[:, None] * mean[self.source]
 
     def again(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each
-        r""":math:`D_e[\delta]` of each coin, where messages at its target and source respond too."""
+        r""":math:`D_e[\delta]` of each coin, where messages at its two ends respond too."""
         return self.weight[:, None] * there
 
     def between_ends(self, here: Tensor, there: Tensor) -> Tensor:  # [pairs, features] each
