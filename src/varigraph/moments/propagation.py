@@ -39,6 +39,7 @@ class Propagation:
         tape: where responses are recorded, for methods that need them.
         noises: where sources note the places at which they add noise of their own.
         approximate: names of rules that were used and are only approximate.
+        as_written: kinds of layers without a rule that were followed as they are written.
         overwrite: whether rules may write over tensors that they have made themselves: nothing is
             recorded or learned, and one mask is looked at.
         masked: whether dropout acts, although the model is in evaluation mode.
@@ -51,6 +52,7 @@ class Propagation:
     tape: Tape | None = None
     noises: list[Noise] = field(default_factory=list)
     approximate: dict[str, None] = field(default_factory=dict)
+    as_written: dict[str, None] = field(default_factory=dict)
     overwrite: bool = False
     masked: bool = False
 

@@ -113,6 +113,7 @@ def _open_messages(layer: Any) -> None:
 
 def _plain_links(layer: MessagePassing, inputs: Any) -> Any:
     links, size, values = inputs
+    current().as_written[type(layer).__name__] = None
     if current().links is not None:
         raise MissingRuleError(
             f"{type(layer).__name__} has no moment rule for links that may not be real",

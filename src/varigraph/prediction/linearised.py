@@ -23,11 +23,13 @@ class Linearised:
         output: the network's answer, mean and variance.
         tape: how it came about.
         approximate: names of rules on the way that are only approximate.
+        as_written: kinds of layers on the way that have no rule.
     """
 
     output: Gaussian
     tape: Tape
     approximate: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
 
 
 def linearised(question: Question, *, exact: bool = True) -> Linearised:
@@ -56,7 +58,8 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
     propagation = _propagation(question, tape.noises, tape)
     out = _run(question, question.linear_features if exact else question.x, propagation)
     check_output(out.value, question.task, logits=out.logits)
-    return Linearised(out.value, tape, tuple(propagation.approximate))
+    names = tuple(propagation.approximate), tuple(propagation.as_written)
+    return Linearised(out.value, tape, *names)
 
 
 def added_noise(question: Question) -> list[Noise]:

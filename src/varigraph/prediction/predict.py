@@ -254,8 +254,8 @@ FEW_DRAWS, PASSES = 32, (0.8, 1.25)
 def auto(question: Question) -> Prediction:
     """First-order where every layer has a rule and its walks fit in memory, else sampled.
 
-    Rules that are only approximate are held against a few draws first. ``prediction.method`` says
-    which method it was, and why.
+    Rules that are only approximate, and removed links, are held against a few draws first.
+    ``prediction.method`` says which method it was, and why.
     """
     try:
         answer = first_order(question)
@@ -264,9 +264,22 @@ def auto(question: Question) -> Prediction:
         if why is None or question.weights == "closed-form":
             raise  # a mistake in the options, or asked for by name, and sampling has none
         return _drawn(question, why)
-    if answer.approximate:
+    if answer.approximate or _removes_links(question):
         return _checked(answer, question)
-    return replace(answer, method=f"{answer.method}: every layer has a rule")
+    return replace(answer, method=f"{answer.method}: {_rules(answer)}")
+
+
+def _rules(answer: Prediction) -> str:
+    """How layers were followed."""
+    if not answer.as_written:
+        return "every layer has a rule"
+    return f"every layer has a rule, but {', '.join(answer.as_written)} as written"
+
+
+def _removes_links(question: Question) -> bool:
+    """Whether links may be gone: a jump that activations may bend, however right its size is."""
+    links = question.links
+    return links is not None and links.reading == "removed" and links.uncertain
 
 
 def _reason_to_draw(error: Exception, question: Question) -> str | None:
@@ -297,7 +310,7 @@ def _checked(answer: Prediction, question: Question) -> Prediction:
     said = f"{FEW_DRAWS} draws have {ratio:.3g} times its variance"
     if PASSES[0] <= ratio <= PASSES[1] or question.weights == "closed-form":
         return replace(answer, method=f"{answer.method}: {said}")
-    names = ", ".join(answer.approximate)
+    names = ", ".join(answer.approximate) or "removed links"
     return _drawn(question, f"the rule of {names} is approximate, and off here: {said}")
 
 

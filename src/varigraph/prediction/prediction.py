@@ -53,6 +53,7 @@ class Prediction:
         task: ``"classification"``, ``"binary"``, ``"multilabel"`` or ``"regression"``.
         std_error: standard errors, where the answer was sampled.
         approximate: names of rules that were used and are only approximate; ``method`` has them.
+        as_written: kinds of layers that have no rule and were followed as they are written.
     """
 
     mean: Tensor
@@ -63,6 +64,7 @@ class Prediction:
     task: Task = "classification"
     std_error: StandardErrors | None = None
     approximate: tuple[str, ...] = ()
+    as_written: tuple[str, ...] = ()
 
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]

@@ -47,7 +47,7 @@ def first_order(question: Question) -> Prediction:
 
 def _first_order(question: Question) -> Prediction:
     network = FirstOrder.of(question)
-    return answer_by_blocks(
+    answer = answer_by_blocks(
         network.blocks(),
         len(network.rows),
         question,
@@ -55,6 +55,7 @@ def _first_order(question: Question) -> Prediction:
         method="first-order",
         approximate=network.whole.approximate,
     )
+    return replace(answer, as_written=network.whole.as_written)
 
 
 @dataclass(eq=False)
