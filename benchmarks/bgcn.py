@@ -24,8 +24,8 @@ from torch_geometric.data import Data
 import varigraph as vg
 from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
-from varigraph.baselines.draws import from_draws
 from varigraph.baselines.gcn import GcnTrainer, normalised
+from varigraph.baselines.plain import from_draws
 
 HEAD = """\
 | data | labels per class | splits | GCN | GCN, dropout | BGCN | gain of dropout | gain of BGCN |

@@ -9,8 +9,8 @@ from torch_geometric.data import Data
 from baselines.block_models import generator, planted
 from varigraph.baselines import block_bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
-from varigraph.baselines.draws import from_draws
 from varigraph.baselines.gcn import Gcn, GcnTrainer, normalised
+from varigraph.baselines.plain import from_draws
 from varigraph.data import add_noise, load
 from varigraph.errors import GraphError, OptionError
 

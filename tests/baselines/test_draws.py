@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from varigraph.baselines.draws import from_draws
+from varigraph.baselines.plain import from_draws
 from varigraph.errors import OptionError
 
 

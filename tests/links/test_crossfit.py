@@ -8,7 +8,7 @@ from varigraph.links.calibration import calibration
 from varigraph.links.crossfit import FoldFiles, crossfit, judged
 from varigraph.links.folds import divided
 from varigraph.links.link_pairs import link_pairs, numbered_pairs, pair_numbers
-from varigraph.links.messages import Messages
+from varigraph.links.methods import Messages
 
 NODES = 50
 

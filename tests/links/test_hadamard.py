@@ -8,8 +8,7 @@ from varigraph.links import hadamard
 from varigraph.links.folds import divided
 from varigraph.links.hadamard import LEARNING_RATE, Hadamard, HadamardNetwork
 from varigraph.links.link_pairs import link_pairs, pair_numbers
-from varigraph.links.messages import Messages
-from varigraph.links.methods import adamic_adar, common_neighbours
+from varigraph.links.methods import Messages, adamic_adar, common_neighbours
 from varigraph.metrics import auroc
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from varigraph.links.hadamard import DROPPED, INPUTS, HadamardNetwork
-from varigraph.links.messages import Messages
+from varigraph.links.methods import Messages
 
 LINKS = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
 NEIGHBOURS = Messages(LINKS, nodes=7).all()

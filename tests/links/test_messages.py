@@ -2,7 +2,7 @@ import networkx as nx
 import pytest
 import torch
 
-from varigraph.links.messages import Messages
+from varigraph.links.methods import Messages
 
 GRAPH = nx.gnp_random_graph(30, 0.15, seed=1)
 GRAPH.remove_edges_from(list(GRAPH.edges(0)))  # someone is alone

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from varigraph.links.hadamard import INPUTS, WIDTH, NodeInputs, main_directions
-from varigraph.links.messages import Messages
+from varigraph.links.methods import Messages
 
 
 def generator(seed=0):

@@ -5,8 +5,8 @@ import torch
 
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.differentiated import Corrected, RowJacobian
-from varigraph.moments.on_links import HeadSum, WeightSum
 from varigraph.moments.reductions import WithinGroups
+from varigraph.moments.rows import HeadSum, WeightSum
 from varigraph.moments.tape import Arranged, Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 

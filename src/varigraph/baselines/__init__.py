@@ -2,9 +2,8 @@
 
 from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
-from varigraph.baselines.draws import Baseline
 from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.plain import DeepEnsemble, McDropout, Plain
+from varigraph.baselines.plain import Baseline, DeepEnsemble, McDropout, Plain
 
 __all__ = [
     "Baseline",

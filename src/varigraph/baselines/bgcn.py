@@ -11,7 +11,6 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
-from varigraph.baselines.draws import from_draws
 from varigraph.baselines.gcn import Gcn, GcnTrainer, lean, normalised
 from varigraph.baselines.log_degree import distance_scale, log_degree_graph
 from varigraph.baselines.node_distances import (
@@ -20,6 +19,7 @@ from varigraph.baselines.node_distances import (
     label_shares,
     node_distances,
 )
+from varigraph.baselines.plain import from_draws
 from varigraph.baselines.vgae import embedding
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError

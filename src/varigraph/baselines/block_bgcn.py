@@ -11,8 +11,8 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.baselines.block_model import ACROSS, Blocks, drawn_links, fitted_blocks
-from varigraph.baselines.draws import from_draws
 from varigraph.baselines.gcn import Gcn, GcnTrainer, lean, normalised
+from varigraph.baselines.plain import from_draws
 from varigraph.data import check_graph
 from varigraph.data.graph_parts import finite_features
 from varigraph.errors import GraphError, OptionError

@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from varigraph.baselines.draws import from_draws
 from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
+from varigraph.baselines.plain import from_draws
 from varigraph.data import check_graph
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction

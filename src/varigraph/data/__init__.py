@@ -2,10 +2,9 @@
 
 from varigraph.data.data_sets import UncheckedDataWarning
 from varigraph.data.graph_parts import check_graph, feature_variance
-from varigraph.data.graphs import DATASETS, load
+from varigraph.data.graphs import DATASETS, add_noise, load
 from varigraph.data.link_files import read_links
 from varigraph.data.link_tables import DroppedLinksWarning, Reading
-from varigraph.data.noise import add_noise
 
 __all__ = [
     "DATASETS",

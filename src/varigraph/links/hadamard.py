@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from varigraph.errors import GraphError, ModelError
 from varigraph.links.link_pairs import pair_numbers
-from varigraph.links.messages import Messages, NeighbourMeans
-from varigraph.links.methods import Report
+from varigraph.links.methods import Messages, NeighbourMeans, Report
 
 #: Fewest parts into which the examples are divided; one part is learnt from in each step.
 PARTS = 10

@@ -17,9 +17,16 @@ from torch import Tensor, nn
 from varigraph.errors import MissingRuleError
 from varigraph.moments import arithmetic, layers
 from varigraph.moments.gaussian import Gaussian, settled
-from varigraph.moments.on_links import MOST_HEADS, Picked, Weighted
 from varigraph.moments.registry import implements, spellings
-from varigraph.moments.rows import picked_columns, picked_rows, side_by_side, stacked_rows
+from varigraph.moments.rows import (
+    MOST_HEADS,
+    Picked,
+    Weighted,
+    picked_columns,
+    picked_rows,
+    side_by_side,
+    stacked_rows,
+)
 from varigraph.moments.softmax import Logits, before_sigmoid, passes_chances, remember_logit
 
 

@@ -20,16 +20,20 @@ from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import SOURCES
 from varigraph.prediction.tasks import Task
-from varigraph.quantify.asked import Scale, column_of, number_of, place_of_node, scale_of
-from varigraph.quantify.left_out import jumps
 from varigraph.quantify.slopes import (
     Causes,
+    Scale,
+    column_of,
     differentiable,
     feature_causes,
+    jumps,
     leaves_of,
     link_causes,
     node_causes,
+    number_of,
     outputs,
+    place_of_node,
+    scale_of,
     slopes,
     total_of,
 )

@@ -1,26 +1,30 @@
-"""How one number of an answer follows what is uncertain: slopes, and the causes of its variance."""
+"""What an answer does when something uncertain moves a little, or a link is left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch_geometric.data import Data
 
-from varigraph.errors import GraphError, ModelError
+from varigraph.data.graph_parts import called
+from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins
 from varigraph.moments.running import no_randomness
+from varigraph.options import one_of, whole
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun
-from varigraph.prediction.sources.links import Links
+from varigraph.prediction.sampled.shortcuts import Trial
+from varigraph.prediction.sources.links import LINKS, Links
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
-from varigraph.prediction.tasks import check_output
+from varigraph.prediction.tasks import Task, check_output, probabilities
 
 
 def leaves_of(question: Question) -> dict[str, Leaf]:
@@ -211,3 +215,117 @@ def _check_finite(caused: Tensor, what: str, node: Tensor) -> None:  # [causes, 
             f"the slope of the answer by {what} {first} is not a finite number",
             "look for sqrt(), norm() or a division at 0 in the model; add a small eps there",
         )
+
+
+#: The number that is asked about, from what the network says of a node, ``[outputs]``.
+Number = Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def jumps(network: Network, number: Number, node: int) -> Tensor | None:  # -> [coins]
+    r""":math:`y - y_{-c}`: the answer with all links, less that without those of coin c.
+
+    A node that has one neighbour does not slope towards having none: it jumps. One run for every
+    coin in doubt that the answer can depend on. How far that is, is found out: links from r steps
+    on, all taken out at once, change nothing.
+
+    Args:
+        network: of a question whose links are removed where they are absent.
+        number: y, from what the network says of the node.
+        node: whose answer it is.
+
+    Returns:
+        The differences, 0 for links that are certain; None where no link is in doubt.
+    """
+    links = network.question.links
+    if network.removed is None or links is None:
+        return None
+    SOURCES[LINKS].check(Trial.of(network))
+    coins = links.coins
+
+    def without(chosen: Tensor) -> Tensor:  # [coins] bool
+        present = (~chosen)[coins.of_edge].to(coins.prob)
+        inputs = Inputs(network.question.x.mean, coins=present)
+        return number(network.through(inputs, PlainRun({}))[node].cpu().double())
+
+    doubtful = coins.prob < 1
+    whole = without(torch.zeros_like(doubtful))
+    found = torch.zeros_like(coins.prob, dtype=torch.float64, device="cpu")
+    reached = _within_reach(network.question, coins, node, whole, without)
+    for coin in reached.nonzero().ravel().tolist():
+        alone = torch.zeros_like(doubtful)
+        alone[coin] = True
+        found[coin] = whole - without(alone)
+    return found
+
+
+def _within_reach(
+    question: Question,
+    coins: Coins,
+    node: int,
+    whole: Tensor,
+    without: Callable[[Tensor], Tensor],
+) -> Tensor:  # -> [coins]
+    """Coins in doubt whose links the answer of a node may depend on."""
+    doubtful, steps = coins.prob < 1, steps_from(node, coins, len(question.x.mean))
+    nearest = torch.minimum(steps[coins.source], steps[coins.target])  # [coins]
+    least = 16 * torch.finfo(question.x.mean.dtype).eps * whole.abs().clamp_min(1)
+    for reach in nearest[doubtful].unique().tolist():  # ascending
+        beyond = doubtful & (nearest >= reach)
+        if bool((whole - without(beyond)).abs() <= least):
+            return doubtful.logical_and(~beyond)
+    return doubtful
+
+
+def steps_from(node: int, coins: Coins, nodes: int) -> Tensor:  # -> [nodes]
+    """Steps from a node along the links, in any direction; the number of nodes where none lead."""
+    steps = torch.full((nodes,), nodes, device=coins.source.device)
+    steps[node] = 0
+    for step in range(1, nodes):
+        here = steps == step - 1
+        touched = here[coins.source] | here[coins.target]
+        ends = torch.cat([coins.source[touched], coins.target[touched]])
+        new = ends[steps[ends] == nodes]
+        if len(new) == 0:
+            break
+        steps[new] = step
+    return steps
+
+
+Scale = Literal["probability", "logit", "value"]
+#: What the number asked about can be, the default first.
+SCALES: dict[Task, tuple[Scale, ...]] = {
+    "classification": ("probability", "logit"),
+    "binary": ("probability", "logit"),
+    "multilabel": ("probability", "logit"),
+    "regression": ("value",),
+}
+
+
+def number_of(row: Tensor, column: int, scale: Scale, task: Task) -> Tensor:  # [outputs] -> []
+    """The number, from what a network says of the node."""
+    return (probabilities(row, task) if scale == "probability" else row)[column]
+
+
+def place_of_node(node: int | str, data: Data) -> int:
+    """The node by its number, or by its name in ``data.node_names``."""
+    if isinstance(node, str):
+        return called([node], data)[0]
+    last = len(data.x) - 1
+    return whole("node", node, most=last, remedy=f"count from 0 to {last}")
+
+
+def column_of(output: int | None, row: Tensor, scale: Scale) -> int:  # [outputs]
+    """The output that is asked for; the likeliest class where none is."""
+    if output is not None:
+        last = len(row) - 1
+        return whole("output", output, most=last, remedy=f"count from 0 to {last}")
+    if scale == "value" and len(row) > 1:
+        raise OptionError(f"the model has {len(row)} outputs per node", "say which: output=0")
+    return int(row.argmax())
+
+
+def scale_of(task: Task, of: Scale | None) -> Scale:
+    """The scale that is asked for, or that of the task."""
+    known = SCALES[one_of("task", task, list(SCALES))]
+    return known[0] if of is None else one_of("of", of, known)

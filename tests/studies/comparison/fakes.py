@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
-from varigraph.baselines.draws import from_draws
+from varigraph.baselines.plain import from_draws
 from varigraph.errors import ModelError
 from varigraph.studies.comparison.methods import Method
 

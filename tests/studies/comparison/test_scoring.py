@@ -2,7 +2,7 @@ import pytest
 import torch
 from sklearn.metrics import log_loss, roc_auc_score
 
-from varigraph.baselines.draws import from_draws
+from varigraph.baselines.plain import from_draws
 from varigraph.studies.comparison.cells import scores_of
 
 DRAW = torch.Generator().manual_seed(0)

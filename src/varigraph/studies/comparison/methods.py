@@ -12,9 +12,8 @@ from torch_geometric.data import Data
 
 from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
-from varigraph.baselines.draws import Baseline
 from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.plain import DeepEnsemble, McDropout, Plain
+from varigraph.baselines.plain import Baseline, DeepEnsemble, McDropout, Plain
 from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.predict import Method as HowToPredict
