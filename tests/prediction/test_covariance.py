@@ -20,7 +20,8 @@ SOURCES = ("features", "links", "weights")
 
 
 def covariance(model, graph, **options):
-    return vg.predict(model, graph, **{"method": "covariance", "task": "regression", **options})
+    given = {"method": "covariance", "task": "regression", "links": "bernoulli", **options}
+    return vg.predict(model, graph, **given)
 
 
 class Nodewise(nn.Module):
