@@ -1,6 +1,7 @@
 """Networks called as people write them: whole graphs, further inputs, several outputs, pairs."""
 
 import copy
+from contextlib import nullcontext as quiet
 from typing import NamedTuple
 
 import pytest
@@ -103,6 +104,10 @@ class Swapped(Weighted):
         return self.conv(x, edge_index, edge_weight)
 
 
+def warns(text):
+    return pytest.warns(UserWarning, match=text)
+
+
 @pytest.mark.parametrize("kind", [Weighted, MaybeWeighted, Swapped])
 @pytest.mark.parametrize("method", ["auto", "sampled"])
 def test_what_the_graph_has_is_given_by_name(method, kind):
@@ -110,7 +115,9 @@ def test_what_the_graph_has_is_given_by_name(method, kind):
     graph.edge_weight = torch.linspace(0.1, 2, graph.num_edges, dtype=torch.float64)
     with torch.no_grad():
         want = model.conv(graph.x, graph.edge_index, graph.edge_weight)
-    found = vg.predict(model, graph, method=method, samples=4000 if method == "sampled" else 0)
+    told = warns("or without, and is given data.edge_weight") if kind is MaybeWeighted else quiet()
+    with told:
+        found = vg.predict(model, graph, method=method, samples=4000 if method == "sampled" else 0)
     assert torch.allclose(found.logits.mean, want, atol=0.06)
     said = vg.predict(
         model,

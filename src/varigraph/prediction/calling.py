@@ -17,7 +17,7 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import StandIn
-from varigraph.options import complaint, place_of
+from varigraph.options import complaint, place_of, warn
 
 Forward = Callable[[nn.Module, Any, Data], Any]
 #: Called with the features, and with the graph where that is another than the question's.
@@ -34,6 +34,8 @@ LINKS = frozenset(
 PAIRS = "edge_label_index"
 #: What a network may also take, and is given where the graph has it.
 ALSO = ("edge_attr", "edge_weight", "edge_type", "batch", "pos", PAIRS)
+#: Of these, what says how much a link counts: networks trained without it are others.
+OF_LINKS = ("edge_attr", "edge_weight")
 WAY = "forward=lambda model, x, data: model(x, data.edge_index)"
 
 Parameter = inspect.Parameter
@@ -250,6 +252,8 @@ def check_call(
     """
     if forward is None:
         _answering(model, data, None, pairs)
+        if pairs is None:
+            _tell_of_choices(model, data)
         return
     if pairs is not None:
         raise OptionError(
@@ -259,6 +263,23 @@ def check_call(
     wrong = complaint(forward, model, data.x, data) if callable(forward) else "not a function"
     if wrong is not None:
         raise OptionError(f"forward cannot be called with (model, x, data): {wrong}", WAY)
+
+
+def _tell_of_choices(model: nn.Module, data: Data) -> None:
+    """Warn where a network could be called with a field of the graph or without, and is with."""
+    try:
+        parameters = inspect.signature(model.forward).parameters
+    except (TypeError, ValueError):
+        return
+    call = _of_model(model, data)
+    given = {*call.positional, *(call.named or {}).values()} & set(OF_LINKS)
+    chosen = [name for name in parameters if name in given and parameters[name].default is None]
+    if chosen and not call.whole:
+        names, fields = ", ".join(chosen), ", ".join(f"data.{name}" for name in chosen)
+        warn(
+            f"{type(model).__name__} can be called with {names} or without, and is given {fields}; "
+            f"if it was trained without: {WAY}"
+        )
 
 
 def check_takes_links(model: nn.Module, data: Data) -> None:
