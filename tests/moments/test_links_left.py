@@ -5,7 +5,17 @@ import itertools
 import numpy as np
 import pytest
 import torch
+import torch_geometric.nn as gnn
 
+from varigraph.moments import (
+    Gaussian,
+    LinkProbabilities,
+    Propagation,
+    StandIn,
+    propagating,
+    running,
+)
+from varigraph.moments.gaussian import ByRows
 from varigraph.moments.links_left import LinksLeft
 
 
@@ -153,3 +163,23 @@ def test_links_that_are_there_or_not_for_certain(dtype):
     values = torch.tensor([[5.0], [1.0], [2.0], [7.0]]).to(dtype)
     assert torch.allclose(found.mean(values), torch.tensor([[1.5], [0.0]]).to(dtype), rtol=1e-5)
     assert torch.allclose(found.variance(values), torch.zeros(2, 1).to(dtype), atol=1e-5)
+
+
+def test_a_mean_in_blocks_of_nodes_is_that_of_all():
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.randint(0, 100, (2, 300), generator=generator)
+    links = torch.unique(torch.cat([pairs, pairs.flip(0)], 1), dim=1)
+    low, high = links.sort(0).values
+    _, coin = torch.unique(low * 100 + high, return_inverse=True)
+    prob = 0.3 + 0.7 * torch.rand(600, generator=generator).double()[coin]
+    mean = torch.randn(100, 4, generator=generator).double()
+    x = Gaussian(mean, mean.square())
+    layer = gnn.SAGEConv(4, 3).double()
+    chances = LinkProbabilities(links, prob, 100, "removed")
+    found = []
+    with torch.no_grad(), running(layer, by_rules=True), propagating(Propagation(chances)):
+        for value in (x, ByRows.of(x, step=32, room=0)):
+            found.append(layer(StandIn(value), links).value)
+    assert isinstance(found[1], ByRows)
+    assert torch.allclose(found[0].mean, found[1].mean)
+    assert torch.allclose(found[0].var, found[1].var)
