@@ -42,7 +42,7 @@ def test_a_sparse_matrix_passes_but_not_with_probabilities(sparse):
 
 
 def test_every_part_is_looked_at(graph):
-    assert "only homogeneous" in refusal(HeteroData()).problem
+    assert "no kind of nodes has features" in refusal(HeteroData()).problem
     assert "no features x" in refusal(Data(edge_index=graph.edge_index)).problem
     assert "no links edge_index" in refusal(Data(x=graph.x)).problem
     wrong = graph.clone()

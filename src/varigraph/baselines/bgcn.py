@@ -21,7 +21,7 @@ from varigraph.baselines.node_distances import (
 )
 from varigraph.baselines.plain import from_draws
 from varigraph.baselines.vgae import embedding
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
 
@@ -241,7 +241,7 @@ def _silence(fraction: float, what: str) -> None:
 
 
 def _check(graph: Data, edges_per_node: int, candidates: int) -> None:
-    check_graph(graph)
+    check_one_kind(graph)
     if edges_per_node < 1 or candidates < 2:
         raise OptionError(
             f"edges_per_node={edges_per_node}, candidates={candidates}",

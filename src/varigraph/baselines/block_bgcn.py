@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from varigraph.baselines.block_model import ACROSS, Blocks, drawn_links, fitted_blocks
 from varigraph.baselines.gcn import Gcn, GcnTrainer, lean, normalised
 from varigraph.baselines.plain import from_draws
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.data.graph_parts import finite_features
 from varigraph.errors import GraphError, OptionError
 from varigraph.links.link_pairs import link_pairs
@@ -168,7 +168,7 @@ def _features(graph: Data) -> Tensor:  # -> [nodes, features]
 
 def _edges(graph: Data) -> Tensor:  # -> [2, edges]
     """The links of a graph that is known to have all that training needs."""
-    check_graph(graph)
+    check_one_kind(graph)
     for name in ("edge_index", "y", "train_mask"):
         if graph.get(name) is None:
             raise GraphError(f"the graph has no {name}", f"graph.{name} = ...")

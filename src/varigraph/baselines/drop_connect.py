@@ -15,7 +15,7 @@ from torch_geometric.data import Data
 
 from varigraph.baselines.drop_connect_layer import DropConnectLayer, MaskedLinks
 from varigraph.baselines.plain import from_draws
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction import Prediction
 from varigraph.prediction.question import check_model, refuse_scripted
@@ -125,7 +125,7 @@ def _check_options(layers: int, hidden: int, blocks: int, epochs: int) -> None:
 
 
 def _check_fit(network: DropConnectNetwork, graph: Data) -> None:
-    check_graph(graph)
+    check_one_kind(graph)
     if graph.edge_index is None:
         raise GraphError("the graph has no edge_index", "Data(x=..., edge_index=...)")
     check_model(network, graph)

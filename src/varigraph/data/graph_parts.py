@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
 from difflib import SequenceMatcher
 from numbers import Number
-from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, HeteroData
 
-from varigraph.errors import GraphError, OptionError
+from varigraph.errors import GraphError
 
 #: What a graph says about its own uncertainty.
 NOISE = ("x_var", "edge_prob")
@@ -23,11 +20,8 @@ NOISE = ("x_var", "edge_prob")
 NEAR = 0.87
 
 
-def check_graph(graph: Data) -> None:
-    """Raises if no prediction on this graph could be right; otherwise does nothing.
-
-    Looked at are the features ``x``, their variance ``x_var``, the links ``edge_index`` (or
-    ``adj_t``, a sparse CSR matrix of torch) and their probabilities ``edge_prob``.
+def check_one_kind(graph: Data) -> None:
+    """Raises if no prediction on this graph could be right, or if it has several kinds of nodes.
 
     Args:
         graph: the graph, which stays as it is.
@@ -36,8 +30,8 @@ def check_graph(graph: Data) -> None:
         GraphError: naming the first culprit and what to do about it.
     """
     x = finite_features(graph)
-    _check_count(graph, nodes=len(x))
-    _check_spelling(graph)
+    check_count(graph, nodes=len(x))
+    check_spelling(graph)
     feature_variance(graph)
     edge_index, prob = links(graph), getattr(graph, "edge_prob", None)
     if prob is None:
@@ -47,18 +41,19 @@ def check_graph(graph: Data) -> None:
             "edge_prob is given without edge_index, so it is unknown which links are meant",
             "give the links as edge_index, in the order of edge_prob",
         )
-    _check_probabilities(prob, edge_index, x.dtype)
-    _check_agreement(prob, edge_index, nodes=len(x))
+    check_probabilities(prob, edge_index, x.dtype)
+    check_links_agree(prob, edge_index, nodes=len(x))
 
 
-def _check_count(graph: Data, *, nodes: int) -> None:
+def check_count(graph: Data, *, nodes: int) -> None:
+    """Raises where the number of nodes is said to be another than that of the features."""
     if graph.num_nodes != nodes:
         raise GraphError(
             f"num_nodes is {graph.num_nodes}, but x has {nodes} rows", "del graph.num_nodes"
         )
 
 
-def _check_spelling(graph: Data) -> None:
+def check_spelling(graph: Data) -> None:
     """A graph may carry anything, but not its noise under a name that nobody looks at."""
     for name, value in graph.to_dict().items():
         near = intended(name)
@@ -73,11 +68,12 @@ def _holds_numbers(value: object) -> bool:
     return isinstance(value, Number) or (isinstance(value, Tensor) and value.is_floating_point())
 
 
-def _check_probabilities(
+def check_probabilities(
     prob: object,  # [edges]
     edge_index: Tensor,  # [2, edges]
     dtype: torch.dtype,
 ) -> None:
+    """Raises unless there is one number above 0 and up to 1 for each link."""
     if not isinstance(prob, Tensor) or prob.dtype not in FLOATS or prob.layout != torch.strided:
         kind = prob.dtype if isinstance(prob, Tensor) else f"a {type(prob).__name__}"
         raise GraphError(
@@ -100,12 +96,13 @@ def _check_probabilities(
         )
 
 
-def _check_agreement(
+def check_links_agree(
     prob: Tensor,  # [edges]
     edge_index: Tensor,  # [2, edges]
     *,
     nodes: int,
 ) -> None:
+    """Raises where a link that is listed twice has two chances."""
     pair = edge_index[0] * nodes + edge_index[1]  # [edges]
     order = pair.argsort(stable=True)
     bad = (pair[order].diff() == 0) & (prob[order].diff() != 0)
@@ -204,7 +201,7 @@ def first(bad: Tensor) -> list[int]:  # [*shape] bool -> one index for every dim
 def _check_kind(graph: object) -> None:
     if isinstance(graph, HeteroData):
         raise GraphError(
-            "the graph is a HeteroData; only homogeneous graphs are supported for now",
+            "the graph is a HeteroData; only vg.predict takes several kinds of nodes",
             "graph.to_homogeneous(), if its node types share their features",
         )
     if not isinstance(graph, Data):
@@ -231,7 +228,7 @@ def links(graph: Data) -> Tensor | None:  # -> [2, edges]
             "graph.edge_index = torch.empty(2, 0, dtype=torch.long), if there really are none",
         )
     plain: Tensor = edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
-    _check_form(plain)
+    check_form(plain)
     check_device("edge_index", plain, x)
     _check_range(plain, nodes=x.size(0))
     return plain
@@ -265,7 +262,8 @@ def _check_adjacency(adjacency: object, x: Tensor) -> None:
         raise GraphError("adj_t holds NaN or infinity", "give finite weights, 1 for plain links")
 
 
-def _check_form(edge_index: object) -> None:
+def check_form(edge_index: object) -> None:
+    """Raises unless links are a matrix of whole numbers, ``[2, edges]``."""
     if not isinstance(edge_index, Tensor):
         raise GraphError(
             f"edge_index is a {type(edge_index).__name__}, not a tensor",
@@ -370,31 +368,3 @@ def _variance(value: Any, x: Tensor) -> Tensor:
             "give the variances themselves: graph.x_var = torch.tensor(0.1)",
         )
     return var.to(x)
-
-
-def called(names: Sequence[str], graph: Data) -> list[int]:
-    """Numbers of the nodes that have these names.
-
-    Args:
-        names: as in ``graph.node_names``.
-        graph: that has them.
-
-    Raises:
-        OptionError: naming the first that is no node's name, or that of more than one.
-    """
-    known = graph.get("node_names")
-    if known is None:
-        raise OptionError(
-            f"the graph has no node_names to find {shortened(names[0])} in",
-            "give numbers from 0, or graph.node_names = [...]",
-        )
-    known = list(known)
-    place, times = {name: number for number, name in enumerate(known)}, Counter(known)
-    for name in names:
-        if times[name] != 1:
-            nodes = "no node" if name not in place else "more than one node"
-            raise OptionError(
-                f"{nodes} is called {shortened(name)}",
-                f"node_names has names such as {', '.join(map(shortened, known[:3]))}",
-            )
-    return [place[name] for name in names]

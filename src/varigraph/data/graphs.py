@@ -6,10 +6,13 @@ Noise on the features: adding it, and reading how much a graph says it has.
 from __future__ import annotations
 
 import copy
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
+from reprlib import repr as shortened
 
 import numpy as np
 import torch
@@ -225,3 +228,31 @@ def _check_clean(graph: Data) -> None:
             "the features are noisy already (x_var is not 0); a second draw would hide the first",
             "add noise to the clean graph, once",
         )
+
+
+def called(names: Sequence[str], graph: Data) -> list[int]:
+    """Numbers of the nodes that have these names.
+
+    Args:
+        names: as in ``graph.node_names``.
+        graph: that has them.
+
+    Raises:
+        OptionError: naming the first that is no node's name, or that of more than one.
+    """
+    known = graph.get("node_names")
+    if known is None:
+        raise OptionError(
+            f"the graph has no node_names to find {shortened(names[0])} in",
+            "give numbers from 0, or graph.node_names = [...]",
+        )
+    known = list(known)
+    place, times = {name: number for number, name in enumerate(known)}, Counter(known)
+    for name in names:
+        if times[name] != 1:
+            nodes = "no node" if name not in place else "more than one node"
+            raise OptionError(
+                f"{nodes} is called {shortened(name)}",
+                f"node_names has names such as {', '.join(map(shortened, known[:3]))}",
+            )
+    return [place[name] for name in names]

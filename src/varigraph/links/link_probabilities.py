@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.data.graph_parts import links as checked_links
 from varigraph.errors import GraphError
 from varigraph.files import locked
@@ -125,7 +125,7 @@ def _looked_at(graph: Data) -> tuple[Tensor | None, Tensor, int]:
     if isinstance(graph, Data) and x is None and "num_nodes" in graph:
         device = getattr(graph.edge_index, "device", None)
         whole = Data(x=torch.ones(graph.num_nodes, 1, device=device), edge_index=graph.edge_index)
-    check_graph(whole)
+    check_one_kind(whole)
     edge_index = checked_links(whole)
     if edge_index is None:
         raise GraphError(

@@ -12,9 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.nn.models.basic_gnn import BasicGNN
 
+from varigraph.data.kinds import StackedGraph, field_of
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import StandIn
 from varigraph.options import complaint, place_of, warn
@@ -37,6 +38,7 @@ ALSO = ("edge_attr", "edge_weight", "edge_type", "batch", "pos", PAIRS)
 #: Of these, what says how much a link counts: networks trained without it are others.
 OF_LINKS = ("edge_attr", "edge_weight")
 WAY = "forward=lambda model, x, data: model(x, data.edge_index)"
+WAY_OF_KINDS = "forward=lambda model, x, data: model(x, data.edge_index_dict)"
 
 Parameter = inspect.Parameter
 ANY_NUMBER = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -65,20 +67,27 @@ class Call:
             graph: has everything else, and stays as it is.
         """
         if self.whole:
-            stands_in = copy.copy(graph)
-            stands_in.x = x
-            return function(stands_in)
+            return function(_standing_in(x, graph))
 
         def of(field: str) -> Any:
-            if field == "edge_index" and graph.edge_index is None:
-                field = "adj_t"
-            return x if field == "x" else graph.get(field)
+            return x if field == "x" else field_of(graph, field)
 
         named = {name: of(field) for name, field in (self.named or {}).items()}
         return function(*map(of, self.positional), **named)
 
 
-def call_of(function: Callable[..., Any], graph: Data, *, skips: frozenset[str]) -> Call:
+def _standing_in(x: Any, graph: Data | HeteroData) -> Data | HeteroData:
+    """The graph with something in the place of its features."""
+    if isinstance(graph, HeteroData):  # which has been taken apart for this call alone
+        return graph
+    stands_in = copy.copy(graph)
+    stands_in.x = x
+    return stands_in
+
+
+def call_of(
+    function: Callable[..., Any], graph: Data | HeteroData, *, skips: frozenset[str]
+) -> Call:
     """How a function is to be called, as its parameters tell by their names.
 
     Args:
@@ -100,14 +109,18 @@ def call_of(function: Callable[..., Any], graph: Data, *, skips: frozenset[str])
     if _takes_graph(listed, needed):
         return Call(whole=True)
     names = [each.name for each in listed]
+    if isinstance(graph, HeteroData):
+        names = [name.removesuffix("_dict") for name in names]
     positional: list[str] = []
     named: dict[str, str] = {}
     for place, each in enumerate(listed):
         field = _field(place, names, graph, needed=each in needed)
-        given = graph.get(field) is not None or field in ("x", "edge_index", "batch")
+        given = field_of(graph, field) is not None or field in ("x", "edge_index", "batch")
         if each in needed and not given:
             raise _lacks(function, field)
-        optional = field in ("x", "edge_index") or (field in ALSO and graph.get(field) is not None)
+        optional = field in ("x", "edge_index") or (
+            field in ALSO and field_of(graph, field) is not None
+        )
         if each not in needed and (not optional or each.name in skips):
             continue
         if each.kind is each.KEYWORD_ONLY or len(positional) < place:
@@ -125,18 +138,18 @@ def _takes_graph(listed: list[Parameter], needed: list[Parameter]) -> bool:
     return first in GRAPHS or (len(needed) == 1 and first not in FEATURES | LINKS)
 
 
-def _field(place: int, names: list[str], graph: Data, *, needed: bool) -> str:
+def _field(place: int, names: list[str], graph: Data | HeteroData, *, needed: bool) -> str:
     """The field of the graph that an argument stands for."""
     name = names[place]
     if name in LINKS:
         return "edge_index"
-    others = [*names[:place], *names[place + 1 :]]
-    if place == 0 and not ("x" in others and name in graph):
+    others, known = [*names[:place], *names[place + 1 :]], field_of(graph, name) is not None
+    if place == 0 and not ("x" in others and known):
         return "x"
-    unknown = name not in graph and name not in ALSO
+    unknown = not known and name not in ALSO
     if place == 1 and needed and unknown and not LINKS & set(others):
         return "edge_index"  # whatever it is called
-    return "x" if name in FEATURES and name not in graph else name
+    return "x" if name in FEATURES and not known else name
 
 
 def _lacks(function: Callable[..., Any], field: str) -> ModelError:
@@ -178,16 +191,19 @@ def caller(
         try:
             out = picked(answer(x, graph), output)
         except StopIteration as error:  # which a loop around it would take for its own end
-            raise does_not_run(model, data.x, error) from error
+            raise does_not_run(model, data.x, error, run) from error
         is_row = callable(getattr(out, "unsqueeze", None)) and out.dim() == 1
         return out.unsqueeze(-1) if is_row else out
 
+    run.kinds = isinstance(data, StackedGraph)  # type: ignore[attr-defined]
     return run
 
 
 def _answering(
     model: nn.Module, data: Data, forward: Forward | None, pairs: Tensor | None
 ) -> Callable[[Any, Data], Any]:
+    if isinstance(data, StackedGraph):
+        return _on_kinds(model, data.whole, forward)
     if forward is not None:
         return lambda x, graph: forward(model, x, graph)
     if pairs is None:
@@ -201,6 +217,19 @@ def _answering(
     if PAIRS in (*call.positional, *(call.named or {}).values()):
         return lambda x, graph: call(model, x, copy.copy(graph).update({PAIRS: pairs}))
     return lambda x, graph: _dot_products(call(model, x, graph), pairs)
+
+
+def _on_kinds(
+    model: nn.Module, whole: HeteroData, forward: Forward | None
+) -> Callable[[Any, Any], Any]:
+    """The model on dicts by kind, cut out of what stands in the place of all features."""
+    call = forward or call_of(model.forward, whole, skips=frozenset())
+
+    def answer(x: Any, graph: StackedGraph) -> Any:
+        apart = graph.apart(x)
+        return call(model, field_of(apart, "x"), apart)
+
+    return answer
 
 
 def _encoded_and_decoded(
@@ -307,6 +336,11 @@ def pairs_of(pairs: Pairs | None, data: Data) -> Tensor | None:  # [2, pairs]
     """
     if pairs is None:
         return None
+    if isinstance(data, StackedGraph):
+        raise OptionError(
+            "links_to_score is about nodes of one kind, and the graph has several",
+            "forward=lambda model, x, data: scores of the pairs, without links_to_score",
+        )
     remedy = "give [2, pairs] node numbers from 0, such as data.edge_label_index"
     try:
         found = pairs if isinstance(pairs, Tensor) else torch.as_tensor(np.asarray(pairs))
@@ -352,9 +386,14 @@ def picked(out: Any, output: int | str | None) -> Any:
     )
 
 
-def does_not_run(model: nn.Module, x: Tensor, error: Exception) -> ModelError:
+def does_not_run(model: nn.Module, x: Tensor, error: Exception, run: Run) -> ModelError:
     """What is said of a network that fails on plain features."""
     name, (nodes, features) = type(model).__name__, x.shape
+    if getattr(run, "kinds", False):
+        return ModelError(
+            f"{name} cannot be run on several kinds of nodes and links: {place_of(error)}",
+            f"correct it, or say how it is called: {WAY_OF_KINDS}",
+        )
     takes = _first_width(model)
     if isinstance(error, RuntimeError) and takes is not None and takes != features:
         return ModelError(

@@ -14,7 +14,8 @@ import torch_geometric.nn as gnn
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.data.kinds import StackedGraph
+from varigraph.errors import MissingRuleError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, StandIn
 from varigraph.moments.propagation import Propagation, current
 from varigraph.moments.running import no_randomness, running
@@ -46,7 +47,7 @@ def plain_answer(model: nn.Module, run: Run, x: Tensor) -> Any:  # [nodes, featu
     except VarigraphError:
         raise
     except Exception as error:
-        raise does_not_run(model, x, error) from error
+        raise does_not_run(model, x, error, run) from error
 
 
 @contextmanager
@@ -61,11 +62,20 @@ def opened(question: Question, *, by_rules: bool) -> Iterator[None]:
     device = question.x.mean.device
     if by_rules:
         refuse_scripted(question.model)
+        _refuse_links_of_kinds(question)
     with ExitStack() as stack:
         stack.enter_context(running(question.model, by_rules=by_rules, device=device))
         for source in considered(question):
             stack.enter_context(source.acting(question, plain=not by_rules))
         yield
+
+
+def _refuse_links_of_kinds(question: Question) -> None:
+    """Raises where links of several kinds may be missing: rules know them by numbers of nodes."""
+    if isinstance(question.graph, StackedGraph) and question.links is not None:
+        raise MissingRuleError(
+            "links of several kinds that may be missing have no closed form", 'method="sampled"'
+        )
 
 
 class Answer(NamedTuple):

@@ -8,9 +8,10 @@ from typing import Literal, get_args
 
 import torch
 from torch import nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import check_graph, feature_variance
+from varigraph.data.kinds import StackedGraph
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
@@ -52,7 +53,7 @@ MOST_SAMPLES = 10**7
 
 def predict(
     model: nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     *,
     method: Method = "auto",
     links: Reading = "removed",
@@ -81,7 +82,9 @@ def predict(
         model: any trained torch_geometric network.
         data: the graph. ``data.x_var`` is the variance of the noise in the features: a number,
             ``[features]``, ``[nodes, 1]`` or ``[nodes, features]``. ``data.edge_prob`` is the
-            chance of each link to be real, ``[edges]``. Either may be missing.
+            chance of each link to be real, ``[edges]``. Either may be missing. A ``HeteroData``
+            has them for each kind: ``data["user"].x_var``, ``data["user", "buys",
+            "item"].edge_prob``.
         method: ``"first-order"``: closed form with all correlations, within a few per cent of brute
             force. ``"covariance"``: one block of correlations per node. ``"diagonal"``: the paper's
             closed form, all numbers taken as independent: the right order of nodes, variances far
@@ -108,7 +111,8 @@ def predict(
         forward: how to call the model, ``forward(model, x, data)``. Without it the model is called
             as its parameters are named: ``model(x, edge_index)``, further fields of the graph
             (``edge_attr``, ``edge_weight``, ``edge_type``, ``batch``, ``pos``), ``model(data)``.
-        output: place or key of the answer, of a model that returns several tensors.
+        output: place or key of the answer, of a model that returns several tensors: a kind of
+            nodes, where there are several.
         links_to_score: pairs of nodes, ``[2, pairs]``, whose links are to be predicted: by
             ``model.decode(model.encode(...), pairs)``, where it has these, or the dot product of
             its answers for the two nodes. The rows of the answer are pairs then.
@@ -168,7 +172,7 @@ def predict(
 @torch.inference_mode(False)
 def ask(
     model: nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     *,
     links: Reading = "removed",
     sources: Sequence[str] | None = None,
@@ -190,6 +194,8 @@ def ask(
     considered = check_sources(sources)
     check_graph(data)
     model, data = as_computed(model, data)
+    if isinstance(data, HeteroData):
+        data = StackedGraph.of(data, output)
     check_model(model, data)
     pairs = pairs_of(links_to_score, data)
     check_call(model, data, forward, pairs=pairs)
@@ -221,8 +227,19 @@ def _links(data: Data, reading: Reading) -> LinkProbabilities | None:
     prob = data.get("edge_prob")
     if prob is None:
         return None
+    if isinstance(data, StackedGraph):
+        return _links_of_kinds(data, reading)
     links = LinkProbabilities(data.edge_index, prob.to(data.x.dtype), len(data.x), reading)
     return links if links.uncertain or reading != "removed" else None
+
+
+def _links_of_kinds(data: StackedGraph, reading: Reading) -> LinkProbabilities | None:
+    if reading != "removed":
+        raise OptionError(
+            f"links={reading!r} is about messages between nodes of one kind", 'links="removed"'
+        )
+    links = LinkProbabilities(data.coin_ends, data.edge_prob, data.coin_nodes, reading)
+    return links if links.uncertain else None
 
 
 def _rate(dropout: float) -> float:

@@ -7,15 +7,16 @@ from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from reprlib import repr as shortened
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
-from varigraph.data.graph_parts import called
+from varigraph.data.graphs import called
+from varigraph.data.kinds import noisy_kinds
 from varigraph.errors import MissingRuleError, ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
@@ -26,6 +27,8 @@ from varigraph.prediction.sources.source import SOURCES, only
 from varigraph.prediction.tasks import Task
 
 Weights = Literal["closed-form", "sampled"]
+#: Of one kind of nodes, or of several.
+Graph = TypeVar("Graph", Data, HeteroData)
 #: Called with the number of steps done and the number of steps.
 Progress = Callable[[int, int], None]
 
@@ -183,7 +186,7 @@ def _tensor(nodes: Nodes, data: Data) -> Tensor:
 COARSE = (torch.float16, torch.bfloat16)
 
 
-def as_computed(model: nn.Module, data: Data) -> tuple[nn.Module, Data]:
+def as_computed(model: nn.Module, data: Graph) -> tuple[nn.Module, Graph]:
     """The network itself behind what compiles it; copies in float32 of what is in half precision.
 
     What was made in inference mode, and cannot be differentiated, is copied too. The user's own
@@ -201,22 +204,29 @@ def as_computed(model: nn.Module, data: Data) -> tuple[nn.Module, Data]:
         return model, data
     wide = computed_in(model, data)
     with torch.inference_mode(False):
-        if any(_is_foreign(value) for _, value in data):
+        if any(_is_foreign(value) for store in data.stores for value in store.values()):
             data = _graph(data, wide)
         if any(_is_foreign(tensor) for tensor in _tensors(model)):
             model = _copied(model).to(wide)
     return model, data
 
 
-def computed_in(model: nn.Module, data: Data) -> torch.dtype:
+def computed_in(model: nn.Module, data: Data | HeteroData) -> torch.dtype:
     """Float64 where the model or the features are in it, else float32."""
-    kinds = {data.x.dtype, *(tensor.dtype for tensor in model.parameters())}
+    kinds = {_type_of_features(data), *(tensor.dtype for tensor in model.parameters())}
     return torch.float64 if torch.float64 in kinds else torch.float32
 
 
-def is_coarse(model: nn.Module, data: Data) -> bool:
+def is_coarse(model: nn.Module, data: Data | HeteroData) -> bool:
     """Whether the model or the features are in half precision."""
-    return data.x.dtype in COARSE or any(each.dtype in COARSE for each in model.parameters())
+    kinds = {_type_of_features(data), *(tensor.dtype for tensor in model.parameters())}
+    return not kinds.isdisjoint(COARSE)
+
+
+def _type_of_features(data: Data | HeteroData) -> torch.dtype:
+    """Of one kind of nodes, where there are several: all have the same, as was checked."""
+    x: Tensor = data[noisy_kinds(data)[0]].x if isinstance(data, HeteroData) else data.x
+    return x.dtype
 
 
 def _tensors(model: nn.Module) -> Iterator[Tensor]:
@@ -228,11 +238,12 @@ def _is_foreign(value: object) -> bool:
     return isinstance(value, Tensor) and (value.dtype in COARSE or value.is_inference())
 
 
-def _graph(data: Data, wide: torch.dtype) -> Data:
+def _graph(data: Graph, wide: torch.dtype) -> Graph:
     found = copy(data)
-    for name, value in data:
-        if _is_foreign(value):
-            found[name] = value.to(wide) if value.dtype in COARSE else value.clone()
+    for store, into in zip(data.stores, found.stores, strict=True):
+        for name, value in store.items():
+            if _is_foreign(value):
+                into[name] = value.to(wide) if value.dtype in COARSE else value.clone()
     return found
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data.graph_parts import called
+from varigraph.data.graphs import called
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
-from varigraph.data import check_graph, feature_variance
+from varigraph.data import check_one_kind, feature_variance
 from varigraph.data.graph_parts import check_device
 from varigraph.errors import GraphError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian
@@ -260,7 +260,7 @@ def check_lesson(graph: Data) -> None:
     Args:
         graph: with features, links, labels and masks.
     """
-    check_graph(graph)
+    check_one_kind(graph)
     if graph.edge_index is None or graph.y is None:
         raise GraphError(
             "the graph has no edge_index or no labels y", "Data(x=..., edge_index=..., y=...)"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Data
+from torch_geometric.data.storage import EdgeStorage
 from torch_geometric.utils import (
     is_torch_sparse_tensor,
     select,
@@ -21,6 +22,7 @@ from torch_geometric.utils import (
     to_torch_csr_tensor,
 )
 
+from varigraph.data.kinds import StackedGraph
 from varigraph.errors import ModelError
 from varigraph.moments import LinkProbabilities
 from varigraph.options import place_of
@@ -133,13 +135,22 @@ class RemovedLinks:
         """
         if self.absent == 0 or self._present is None or place >= len(self.sites):
             return None
-        whole, (source, target) = self.sites[place].shape, self._links.listed[0]
-        for present in (self._present != 0, self._present[source != target] != 0):
+        whole = self.sites[place].shape
+        for present in self._lists(self._present != 0):
             links, left = len(present), present.nonzero().ravel()
             if whole[0] > shape[0] and whole[0] - links == shape[0] - len(left) >= 0:
                 behind = torch.arange(links, whole[0], device=left.device)
                 return torch.Size([whole[0], *shape[1:]]), torch.cat([left, behind])
         return None
+
+    def _lists(self, present: Tensor) -> Iterator[Tensor]:  # [edges] bool
+        """What layers may list: all links of a kind; without those from a node to itself."""
+        source, target = self._links.listed[0]
+        kinds = self._graph.relations if isinstance(self._graph, StackedGraph) else None
+        sizes = [len(present)] if kinds is None else list(kinds.values())
+        yield from present.split(sizes)
+        for some, other in zip(present.split(sizes), (source != target).split(sizes), strict=True):
+            yield some[other]
 
     def check_form(self, answer: Tensor) -> None:  # [nodes, classes]
         """Raises if the answer has another form than on other graphs."""
@@ -163,6 +174,8 @@ def without_links(graph: Data, present: Tensor, links: LinkProbabilities) -> Dat
     Raises:
         ModelError: a matrix has links that ``edge_index`` lacks.
     """
+    if isinstance(graph, StackedGraph):
+        return _without_links_of_kinds(graph, present)
     fewer = copy.copy(graph)
     boundaries = dict(getattr(graph, "_slice_dict", None) or {})  # of the graphs in a batch
     before = torch.cat([present.new_zeros(1, dtype=torch.long), present.cumsum(0)])
@@ -178,7 +191,35 @@ def without_links(graph: Data, present: Tensor, links: LinkProbabilities) -> Dat
     return fewer
 
 
+def _without_links_of_kinds(graph: StackedGraph, present: Tensor) -> StackedGraph:  # [edges] bool
+    fewer, whole = copy.copy(graph), copy.copy(graph.whole)
+    whole.__dict__.pop("_slice_dict", None)  # of the graphs in a batch, which these are not
+    parts = present.split(list(graph.relations.values()))
+    for relation, some in zip(graph.relations, parts, strict=True):
+        store = graph.whole[relation]
+        for name, value in () if bool(some.all()) else store.items():
+            if _of_relation(store, name, value):
+                axis = graph.whole.__cat_dim__(name, value, store)
+                whole[relation][name] = _picked(value, some, axis)
+    fewer.__dict__["whole"] = whole
+    return fewer
+
+
+def _of_relation(store: EdgeStorage, name: str, value: Any) -> bool:
+    """Whether something has one entry for every link of a kind."""
+    if isinstance(value, (Tensor, np.ndarray)):
+        axis = -1 if "index" in name else 0
+        count = value.shape[axis] if value.ndim > 0 else -1
+    else:
+        count = len(value) if isinstance(value, (list, tuple)) else -1
+    return count == store.edge_index.size(1) and not name.startswith(NO_LINKS)
+
+
 def _link_tensors(graph: Data) -> list[Tensor]:
+    if isinstance(graph, StackedGraph):
+        stores = [graph.whole[relation] for relation in graph.relations]
+        of_kinds = [(store, name, value) for store in stores for name, value in store.items()]
+        return [each[2] for each in of_kinds if isinstance(each[2], Tensor) and _of_relation(*each)]
     tensors = [(name, value) for name, value in graph if isinstance(value, Tensor)]
     return [each for name, each in tensors if name in MATRIX or per_link(graph, name, each)]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.errors import GraphError, OptionError
 from varigraph.metrics.inputs import tensors
 from varigraph.options import text
@@ -62,7 +62,7 @@ class PageSubject:
             GraphError: they do not fit together, or hold numbers that are not finite.
             OptionError: the prediction is not a ``Prediction``.
         """
-        check_graph(graph)
+        check_one_kind(graph)
         mean, parts = _moments(prediction, graph)
         if not bool(mean.isfinite().all() and parts.isfinite().all()):
             raise GraphError(

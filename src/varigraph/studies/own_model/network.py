@@ -18,7 +18,7 @@ from typing import Any
 from torch import nn
 from torch_geometric.data import Data
 
-from varigraph.data import check_graph
+from varigraph.data import check_one_kind
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.options import complaint, place_of
 from varigraph.prediction import calling
@@ -100,7 +100,7 @@ def check_call(model: nn.Module, graph: Data, forward: Forward | None, *, seed: 
         ModelError: saying what the network complained about, and where.
         GraphError: if the graph itself cannot be right.
     """
-    check_graph(graph)
+    check_one_kind(graph)
     try:
         calling.check_call(model, graph, forward)
         with own_randomness(seed):

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.data import add_noise
-from varigraph.data.graph_parts import called
+from varigraph.data.graphs import called
 from varigraph.errors import OptionError
 from varigraph.options import seed_of
 from varigraph.prediction import Prediction, predict
