@@ -103,7 +103,7 @@ def test_features_that_are_nan_are_refused(graph):
 
 
 def test_variance_refuses_other_kinds_of_graph():
-    with pytest.raises(GraphError, match="only vg.predict takes several kinds"):
+    with pytest.raises(GraphError, match="takes several kinds of nodes"):
         feature_variance(HeteroData())
 
 

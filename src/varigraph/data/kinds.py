@@ -190,7 +190,7 @@ def _field_of(graph: Data | HeteroData, field: str) -> Any:
     return by_kind or graph._global_store.get(field)
 
 
-class StackedGraph(Data):
+class StackedGraph(Data):  # type: ignore[misc]
     r"""All kinds of nodes in one matrix of features, all kinds of links in one list.
 
     Kinds stand below each other. Those whose noise is the same for all features share columns;
@@ -263,7 +263,7 @@ def _forth(relation: Relation, known: dict[Relation, int]) -> Relation:
 
 
 def _chances(graph: HeteroData, relation: Relation, like: Tensor) -> Tensor:  # [edges]
-    prob = graph[relation].get("edge_prob")
+    prob: Tensor | None = graph[relation].get("edge_prob")
     if prob is None:
         return like.new_ones(graph[relation].edge_index.size(1))
     return prob.to(like)

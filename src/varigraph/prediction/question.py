@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data.graphs import called
-from varigraph.data.kinds import noisy_kinds
+from varigraph.data.kinds import StackedGraph, noisy_kinds
 from varigraph.errors import MissingRuleError, ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
@@ -311,10 +311,11 @@ def check_model(model: nn.Module, graph: Data) -> None:
             )
         real = parameter.is_floating_point() or parameter.is_complex()
         if real and parameter.dtype != graph.x.dtype:
+            other = parameter.dtype in COARSE or isinstance(graph, StackedGraph)
             remedy = f"graph.x = graph.x.to({parameter.dtype})"
             raise ModelError(
                 f"parameter {name} is {parameter.dtype}, graph.x is {graph.x.dtype}",
-                remedy if parameter.dtype not in COARSE else f"model.to({graph.x.dtype})",
+                f"model.to({graph.x.dtype})" if other else remedy,
             )
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from torch import nn
 from torch_geometric.data import Data
 
+from varigraph.data import check_one_kind
 from varigraph.errors import GraphError
 from varigraph.moments.links import Coins, Reading
 from varigraph.options import whole
@@ -280,6 +281,7 @@ def attribute(
     """
     scale = scale_of(task, of)
     top = whole("top", top, remedy="top=20")
+    check_one_kind(data)
     question = ask(model, data, links=links, task=task, forward=forward, samples=0)
     place, x = place_of_node(node, data), question.x.mean
     with guarded(question.model, question.run, x), differentiable(question) as network:
