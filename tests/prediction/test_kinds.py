@@ -308,6 +308,12 @@ def test_what_is_wrong_is_said_of_its_kind(shop, case):
     assert said in error.value.problem
 
 
+def test_a_network_that_was_never_run_is_told_to(shop):
+    lazy = gnn.HeteroConv({KNOWS: gnn.SAGEConv((-1, -1), 2)})
+    with pytest.raises(ModelError, match="run the model once"):
+        vg.predict(lazy, shop, output="user")
+
+
 def test_numbers_of_a_batch_are_asked_about(shop):
     shop["user"].x_var = torch.full((5,), 0.1)
     with pytest.raises(GraphError, match="for each graph or for each feature"):
@@ -317,14 +323,14 @@ def test_numbers_of_a_batch_are_asked_about(shop):
 def test_options_that_make_no_sense_here(shop):
     with pytest.raises(ModelError, match="output='item'"):
         vg.predict(model(), shop)
-    with pytest.raises(OptionError, match=r"one of .'user', 'item'."):
+    with pytest.raises(OptionError, match=r"one of .'item', 'user'."):
         vg.predict(model(), shop, output="tag")
     with pytest.raises(OptionError, match='links="removed"'):
         vg.predict(model(), shop, output="user", links="bernoulli")
     with pytest.raises(OptionError, match="several"):
         vg.predict(model(), shop, output="user", links_to_score=[[0], [1]])
     with pytest.raises(ModelError, match=r'method="sampled"'):
-        vg.predict(model(), shop, output="user", method="first-order")
+        vg.predict(model(), shop, output="user", sources=["links"], method="first-order")
     with pytest.raises(ModelError, match="edge_index_dict"):
         vg.predict(Shop.layer({"user": 9, "item": 9}, 2), shop, output="user")
     with pytest.raises(ModelError, match=r"model.to.torch.float32"):

@@ -235,7 +235,9 @@ def _tensors(model: nn.Module) -> Iterator[Tensor]:
 
 
 def _is_foreign(value: object) -> bool:
-    return isinstance(value, Tensor) and (value.dtype in COARSE or value.is_inference())
+    if not isinstance(value, Tensor) or isinstance(value, nn.UninitializedParameter):
+        return False  # the latter is complained about later
+    return value.dtype in COARSE or value.is_inference()
 
 
 def _graph(data: Graph, wide: torch.dtype) -> Graph:
