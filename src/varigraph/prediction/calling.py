@@ -17,8 +17,8 @@ from torch_geometric.nn.models.basic_gnn import BasicGNN
 
 from varigraph.data.kinds import StackedGraph, field_of
 from varigraph.errors import ModelError, OptionError
-from varigraph.moments import StandIn
 from varigraph.options import complaint, place_of, warn
+from varigraph.prediction.tasks import picked
 
 Forward = Callable[[nn.Module, Any, Data], Any]
 #: Called with the features, and with the graph where that is another than the question's.
@@ -203,7 +203,7 @@ def _answering(
     model: nn.Module, data: Data, forward: Forward | None, pairs: Tensor | None
 ) -> Callable[[Any, Data], Any]:
     if isinstance(data, StackedGraph):
-        return _on_kinds(model, data.whole, forward)
+        return _on_kinds(model, data, forward)
     if forward is not None:
         return lambda x, graph: forward(model, x, graph)
     if pairs is None:
@@ -220,10 +220,10 @@ def _answering(
 
 
 def _on_kinds(
-    model: nn.Module, whole: HeteroData, forward: Forward | None
+    model: nn.Module, data: StackedGraph, forward: Forward | None
 ) -> Callable[[Any, Any], Any]:
     """The model on dicts by kind, cut out of what stands in the place of all features."""
-    call = forward or call_of(model.forward, whole, skips=frozenset())
+    call = forward or _of_model(model, data)
 
     def answer(x: Any, graph: StackedGraph) -> Any:
         apart = graph.apart(x)
@@ -256,7 +256,8 @@ def _dot_products(z: Any, pairs: Tensor) -> Any:  # [nodes, features], [2, pairs
 
 
 def _of_model(model: nn.Module, data: Data) -> Call:
-    return call_of(model.forward, data, skips=_skipped(model))
+    graph = data.whole if isinstance(data, StackedGraph) else data
+    return call_of(model.forward, graph, skips=_skipped(model))
 
 
 def _skipped(model: nn.Module) -> frozenset[str]:
@@ -353,37 +354,6 @@ def pairs_of(pairs: Pairs | None, data: Data) -> Tensor | None:  # [2, pairs]
     if bool(((found < 0) | (found >= len(data.x))).any()):
         raise OptionError(f"links_to_score has nodes outside 0 to {len(data.x) - 1}", remedy)
     return found
-
-
-def picked(out: Any, output: int | str | None) -> Any:
-    """The answer among what a network returned.
-
-    Args:
-        out: a tensor, or several in a tuple, a list or a dict.
-        output: place or key of the answer; None where there is only one tensor.
-
-    Raises:
-        ModelError: there are several, which are named.
-        OptionError: there is no such output.
-    """
-    if isinstance(out, (Tensor, StandIn)) or not isinstance(out, (Mapping, tuple, list)):
-        if output is not None and output != 0:
-            raise OptionError(f"output={output!r}, but the model returns one", "leave output= out")
-        return out
-    several = dict(out) if isinstance(out, Mapping) else dict(enumerate(out))
-    if output is not None:
-        if output not in several:
-            raise OptionError(f"the model has no output {output!r}", f"one of {list(several)}")
-        return several[output]
-    tensors = {key: each for key, each in several.items() if isinstance(each, (Tensor, StandIn))}
-    if len(tensors) == 1:
-        return next(iter(tensors.values()))
-    shapes = ", ".join(f"{key!r} {tuple(each.shape)}" for key, each in tensors.items())
-    first = next(iter(tensors), 0)
-    raise ModelError(
-        f"the model returns a {type(out).__name__} with {len(tensors)} tensors: {shapes}",
-        f"say which is the answer: output={first!r}",
-    )
 
 
 def does_not_run(model: nn.Module, x: Tensor, error: Exception, run: Run) -> ModelError:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from varigraph.errors import ModelError
-from varigraph.moments import Gaussian
+from varigraph.errors import ModelError, OptionError
+from varigraph.moments import Gaussian, StandIn
 
 #: One class of several, yes or no, each of several labels yes or no, numbers.
 Task = Literal["classification", "binary", "multilabel", "regression"]
@@ -126,3 +127,34 @@ def _adds_up(mean: Tensor) -> bool:  # [nodes, classes]
     sums = mean.sum(-1)
     positive = bool((mean >= 0).all())
     return positive and torch.allclose(sums, torch.ones_like(sums), atol=1e-4)
+
+
+def picked(out: Any, output: int | str | None) -> Any:
+    """The answer among what a network returned.
+
+    Args:
+        out: a tensor, or several in a tuple, a list or a dict.
+        output: place or key of the answer; None where there is only one tensor.
+
+    Raises:
+        ModelError: there are several, which are named.
+        OptionError: there is no such output.
+    """
+    if isinstance(out, (Tensor, StandIn)) or not isinstance(out, (Mapping, tuple, list)):
+        if output is not None and output != 0:
+            raise OptionError(f"output={output!r}, but the model returns one", "leave output= out")
+        return out
+    several = dict(out) if isinstance(out, Mapping) else dict(enumerate(out))
+    if output is not None:
+        if output not in several:
+            raise OptionError(f"the model has no output {output!r}", f"one of {list(several)}")
+        return several[output]
+    tensors = {key: each for key, each in several.items() if isinstance(each, (Tensor, StandIn))}
+    if len(tensors) == 1:
+        return next(iter(tensors.values()))
+    shapes = ", ".join(f"{key!r} {tuple(each.shape)}" for key, each in tensors.items())
+    first = next(iter(tensors), 0)
+    raise ModelError(
+        f"the model returns a {type(out).__name__} with {len(tensors)} tensors: {shapes}",
+        f"say which is the answer: output={first!r}",
+    )
