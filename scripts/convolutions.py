@@ -36,8 +36,8 @@ users, items and tags). The question is the variance of the logits under
 
 asked with `method="auto"`. The answer comes
 
-- in **closed form**: every step has a rule,
-- **differentiated**: some layers have no rule of their own, and torch differentiates them,
+- in **closed form**: every layer has a rule, or is followed as it is written because every step in
+  it has one, or is differentiated by torch,
 - **sampled**: the network is run on draws, for the reason that `pred.method` gives.
 
 **Ratio** is the library's variance divided by that of 1,000 draws in plain torch (300 where a layer

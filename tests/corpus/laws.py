@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -56,7 +57,8 @@ def nearly_certain(data: Any) -> Any:
 def check_left_alone(network: Network) -> None:
     """The network is as it was after everything was drawn, dropout as well, or was refused."""
     model = network.trained()
-    with unchanged(model), suppress(VarigraphError):
+    with unchanged(model), suppress(VarigraphError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some have no dropout, which is told
         asked(network, None, model=model, samples=2)
 
 
