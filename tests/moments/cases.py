@@ -182,6 +182,8 @@ FUNCTIONS = [
     affine("reshape", lambda x: x.reshape(-1, 8)),
     affine("cat", lambda x: torch.cat([x, x.new_ones(6, 2)], 1)),
     affine("stack", lambda x: torch.stack([x[:3], x[3:]])),
+    affine("sum", lambda x: torch.stack([x[:3], x[3:]]).sum(0)),
+    affine("mean", lambda x: torch.mean(torch.stack([x[:2], x[2:4], x[4:]]), 0)),
     affine("dropout", F.dropout, training=False),
     affine("scatter_add", lambda x: gnn.global_add_pool(x, GROUPS, 4)),
     affine("scatter_add", lambda x: gnn.global_mean_pool(x, GROUPS, 4)),

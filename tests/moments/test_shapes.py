@@ -37,6 +37,11 @@ LINEAR = {
     "beside itself": lambda x: torch.cat([x, 2 * x, torch.ones_like(x[:, :1])], 1),
     "below itself": lambda x: torch.cat([x, x[:2]], 0),
     "stacked": lambda x: torch.stack([x, 3 * x], dim=-1).sum(-1),
+    "stacked in front": lambda x: torch.stack([x, 3 * x]).sum(0),
+    "mean of a stack": lambda x: torch.stack([x[:2], x[2:4], x[1:3]]).mean(0),
+    "mean of a stack of heads": lambda x: torch.stack([x[:2], x[3:]]).view(2, 2, 2, 3).mean((0, 1)),
+    "out of a stack": lambda x: torch.stack([x, x * 2])[1],
+    "a stack turned": lambda x: torch.stack([x[:2], x[3:]]).transpose(0, 1),
     "all rows": lambda x: x.sum(0),
     "mean of rows": lambda x: x.mean(0, keepdim=True),
     "everything": lambda x: x.sum(),
@@ -67,6 +72,10 @@ LINEAR = {
 }
 
 
+#: Those in which a number occurs more than once.
+REPEATING = {"less its mean", "below itself", "stacked", "stacked in front", "mean of a stack"}
+
+
 @pytest.mark.parametrize("name", LINEAR)
 def test_means_variances_and_responses_are_those_of_the_function(name):
     function, tape = LINEAR[name], Tape()
@@ -85,7 +94,7 @@ def test_means_variances_and_responses_are_those_of_the_function(name):
     assert torch.allclose(response.reshape(want.numel(), -1), jacobian)
 
 
-@pytest.mark.parametrize("name", set(LINEAR) - {"less its mean", "below itself", "stacked"})
+@pytest.mark.parametrize("name", set(LINEAR) - REPEATING)
 def test_variances_add_up_where_numbers_are_independent(name):
     function = LINEAR[name]
     found = function(StandIn(Gaussian(MEAN, VAR)))

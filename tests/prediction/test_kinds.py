@@ -127,13 +127,13 @@ def test_other_relations_between_the_same_nodes_have_other_coins(shop):
     assert len(question.links.coins.prob) == 4 + 4 + 1
 
 
-BY_FEATURE = torch.linspace(0.1, 0.5, 5)
+BY_FEATURE = torch.linspace(0.01, 0.05, 5)
 NOISES = {
-    "numbers": {"user": 0.2, "item": 0.1},
-    "mixed": {"user": BY_FEATURE, "item": torch.tensor([[0.1], [0.2], [0.3], [0.4]])},
-    "by feature": {"user": BY_FEATURE, "item": torch.linspace(0.3, 0.1, 3)},
+    "numbers": {"user": 0.02, "item": 0.01},
+    "mixed": {"user": BY_FEATURE, "item": torch.tensor([[0.01], [0.02], [0.03], [0.04]])},
+    "by feature": {"user": BY_FEATURE, "item": torch.linspace(0.03, 0.01, 3)},
     "one kind": {"user": BY_FEATURE * torch.tensor([[0.3], [0.1], [0.9]]), "item": None},
-    "full": {"user": BY_FEATURE + torch.eye(3, 5), "item": 0.1},
+    "full": {"user": BY_FEATURE + torch.eye(3, 5), "item": 0.01},
 }
 
 
@@ -143,6 +143,8 @@ def test_noise_of_every_shape_against_draws(shop, noise):
     for kind, var in noise.items():
         shop[kind].x_var = var
     pred = vg.predict(network, shop, output="user", sources=("features",), samples=2000)
+    is_product = torch.as_tensor(noise["user"]).dim() < 2
+    assert pred.method.startswith("first-order" if is_product else "sampled")
     torch.manual_seed(5)
     runs = []
     for _ in range(2000):
@@ -152,6 +154,33 @@ def test_noise_of_every_shape_against_draws(shop, noise):
             drawn[kind].x = shop[kind].x + std * torch.randn_like(shop[kind].x)
         runs.append(users(network, drawn).detach())
     check_variance(pred, torch.stack(runs))
+
+
+@pytest.mark.parametrize("noise", ["numbers", "mixed", "by feature"])
+@pytest.mark.parametrize("aggr", ["sum", "mean", "cat"])
+def test_a_linear_network_has_the_variance_of_its_slopes(shop, noise, aggr):
+    """Layers alone: exact, by the slopes that torch finds for the plain network."""
+    torch.manual_seed(2)
+    kinds = {
+        BUYS: gnn.SAGEConv((5, 3), 4),
+        BOUGHT: gnn.GraphConv((3, 5), 4),
+        KNOWS: gnn.GCNConv(5, 4),
+    }
+    network = gnn.HeteroConv(kinds, aggr=aggr)
+    for kind, var in NOISES[noise].items():
+        shop[kind].x_var = var
+    inputs = (shop["user"].x, shop["item"].x)
+    slopes = torch.autograd.functional.jacobian(
+        lambda user, item: network({"user": user, "item": item}, shop.edge_index_dict)["user"],
+        inputs,
+    )
+    var = 0
+    for slope, x, kind in zip(slopes, inputs, ("user", "item"), strict=True):
+        of_kind = torch.as_tensor(NOISES[noise][kind]).expand_as(x)
+        var = var + (slope.square() * of_kind).sum((2, 3))
+    options = {"sources": ("features",), "samples": 0, "method": "first-order"}
+    pred = vg.predict(network, shop, output="user", **options)
+    torch.testing.assert_close(pred.logits.var, var, rtol=1e-4, atol=1e-8)
 
 
 def test_all_sources_together_against_draws(shop):

@@ -37,7 +37,10 @@ def _reducing(function: Any) -> Answer:
             )
         shape = function(torch.empty(x.shape, device="meta"), dim=dim, keepdim=keepdim).shape
         if x.axes is None:
-            return _moments_alone(x, dim, keepdim, average=average)
+            groups = _rows_over(x, dim)
+            if groups is None:
+                return _moments_alone(x, dim, keepdim, average=average)
+            return Shaped(row_sums(x.value, _within(groups, x.value, average)), shape)
         value, over = x.value, _axes(x, dim)
         columns = _columns_over(x.axes, over - {0})
         if columns is not None:
@@ -65,6 +68,27 @@ def _columns_over(axes: tuple[int, ...], over: set[int]) -> Tensor | None:  # [f
         return None
     left = [1 if axis in over else size for axis, size in enumerate(axes)][1:]
     return torch.arange(torch.Size(left).numel()).view(left).expand(axes[1:]).reshape(-1)
+
+
+def _rows_over(x: Shaped, dim: Axes) -> Tensor | None:  # [rows]
+    """Which row of the result each row goes to, where rows are several axes, as of a stack."""
+    axes = [n for n in range(2, len(x.shape)) if x.shape[:n].numel() == len(x.value)]
+    if not axes or dim is None:
+        return None
+    over = {each % len(x.shape) for each in ([dim] if isinstance(dim, int) else dim)}
+    if not over or max(over) >= axes[0]:
+        return None
+    front = x.shape[: axes[0]]
+    left = [1 if axis in over else size for axis, size in enumerate(front)]
+    return torch.arange(torch.Size(left).numel()).view(left).expand(front).reshape(-1)
+
+
+def _within(group: Tensor, value: Gaussian, average: bool) -> Sparse:  # [rows]
+    like, order = value._tensor(), group.argsort(stable=True)
+    groups = int(group.max()) + 1
+    weight = like.new_full((len(group),), groups / len(group) if average else 1.0)
+    place, row = (each.to(like.device) for each in (group[order], order))
+    return Sparse(place, row, weight, (groups, len(group)))
 
 
 def _all_rows(value: Gaussian, average: bool) -> Sparse:

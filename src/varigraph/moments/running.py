@@ -143,10 +143,14 @@ def _routed_functions(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
     """While this is open, ``layer(x)`` applies the rule."""
+    written, opened = layer.forward, []
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
+        if isinstance(layer, MessagePassing) and _between_kinds(*args, **kwargs):
+            opened.append(opened or _open_messages(layer))
+            return written(*args, **kwargs)
         values = reveal((args, kwargs))
         result = current().step(lambda: rule(layer, *values[0], **values[1]))
         current().note(result, rule)
@@ -164,6 +168,11 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
         yield
     finally:
         object.__delattr__(layer, "forward")
+
+
+def _between_kinds(x: Any = None, *others: Any, size: Any = None, **kwargs: Any) -> bool:
+    """Whether a layer sends from one kind of nodes to another: rules are about one kind."""
+    return isinstance(x, (tuple, list)) or size is not None
 
 
 def uncovered(model: nn.Module) -> dict[str, str]:

@@ -291,8 +291,7 @@ def _joining(function: Any) -> Answer:
         for part in parts:
             first.append(first[-1] + part.value._tensor().numel())
         place = function([positions(p, at) for p, at in zip(parts, first, strict=False)], dim)
-        below = function is not torch.stack and dim % place.dim() == 0
-        if below and all(part.axes == tuple(part.shape) for part in parts):
+        if dim % place.dim() == 0 and all(part.axes == tuple(part.shape) for part in parts):
             return Shaped(stacked_rows(values), place.shape)
         found = _side_by_side(values, torch.tensor(first), place)
         if found is not None:
