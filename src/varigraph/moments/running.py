@@ -103,6 +103,8 @@ def _answered_by_rules(model: nn.Module) -> Iterator[None]:
 
 def _open_messages(layer: Any) -> None:
     """Have a layer form its messages one by one, from scratch; what it was is put back later."""
+    if _plain_links in layer._propagate_forward_pre_hooks.values():
+        return
     layer.fuse = False
     if "cached" in vars(layer):
         vars(layer).update({name: None for name in vars(layer) if is_cache(name)}, cached=False)
@@ -143,13 +145,13 @@ def _routed_functions(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
     """While this is open, ``layer(x)`` applies the rule."""
-    written, opened = layer.forward, []
+    written = layer.forward
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
         if isinstance(layer, MessagePassing) and _between_kinds(*args, **kwargs):
-            opened.append(opened or _open_messages(layer))
+            _open_messages(layer)
             return written(*args, **kwargs)
         values = reveal((args, kwargs))
         result = current().step(lambda: rule(layer, *values[0], **values[1]))
