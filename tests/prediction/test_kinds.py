@@ -15,6 +15,7 @@ import varigraph as vg
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.prediction.predict import ask
 from varigraph.prediction.sampled.method import sample
+from varigraph.testing import check_network
 
 BUYS, BOUGHT, KNOWS = (
     ("user", "buys", "item"),
@@ -272,6 +273,44 @@ def test_kinds_without_features_and_with_numbers_are_handed_on(shop):
     assert float((pred.logits.var / var).sub(1).abs().max()) < 0.15
 
 
+def test_each_kind_can_be_blamed(shop):
+    """In a linear network the parts of all kinds add up to the features' share."""
+    torch.manual_seed(2)
+    sizes = {BUYS: (5, 3), BOUGHT: (3, 5), KNOWS: (5, 5)}
+    network = gnn.HeteroConv({kind: gnn.SAGEConv(size, 4) for kind, size in sizes.items()})
+    shop["user"].x_var, shop["item"].x_var = 0.01, torch.rand(4, 1)
+
+    def variance(*sources):
+        options = {"output": "user", "samples": 0, "task": "regression"}
+        return vg.predict(network, shop, sources=sources, **options).total
+
+    whole = variance("features")
+    user, item = variance("features:user"), variance("features:item")
+    torch.testing.assert_close(user + item, whole)
+    assert bool((user > 0).any() and (item > 0).any())
+    torch.testing.assert_close(variance("features:user", "features:item"), whole)
+    with pytest.raises(OptionError, match="features:item"):
+        variance("features:tag")
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("buys", 3), ("knows", 1)])
+def test_each_kind_of_links_can_be_blamed(shop, kind, ends):
+    """The other links are all there: as many graphs as coins of this kind allow."""
+    network, shown = model(), []
+    question = ask(network, shop, output="user", sources=(f"links:{kind}",), samples=400)
+    sample(question, shown.append)
+    chosen = slice(0, 3) if kind == "buys" else slice(3, 4)
+    answers = []
+    for there in product([True, False], repeat=ends):
+        present = [True] * 4
+        present[chosen] = there
+        answers.append(users(network, outcome(shop, present)).detach())
+    runs = torch.cat(shown)
+    far = (runs[:, None] - torch.stack(answers)).abs().amax((2, 3))
+    assert float(far.min(1).values.max()) < 1e-5
+    assert len(far.argmin(1).unique()) == len(answers)
+
+
 def test_model_and_graph_are_left_alone(shop):
     shop["user"].x_var = 0.1
     network, before = model(dropout=0.5), copy.deepcopy(shop)
@@ -306,6 +345,20 @@ def test_half_precision_edge_index_class_and_batches(shop):
 
 def give(kind, **fields):
     return lambda data: data[kind].update(fields)
+
+
+@pytest.mark.parametrize("kind", ["user", "item"])
+def test_the_law_of_networks_holds(shop, kind):
+    shop["user"].x_var, shop["item"].x_var = 0.02, torch.rand(4, 1) / 10
+    check_network(model(dropout=0.2), shop, output=kind)
+
+
+def test_the_law_of_networks_sees_another_network(shop):
+    shop["user"].x_var = 0.02
+    with pytest.raises(AssertionError, match="law 1"):
+        check_network(
+            model(), shop, output="user", call=lambda network, data: 3 * users(network, data)
+        )
 
 
 WRONG = {

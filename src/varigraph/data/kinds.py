@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -145,6 +145,37 @@ def _refuse_further_noise(alone: Data) -> None:
                 f"{name} is known to graphs of one kind of nodes and links only",
                 f"del graph.{name}; noise in features and chances of links have x_var, edge_prob",
             )
+
+
+#: What makes a source of one kind uncertain, by the name of the source.
+FIELDS = {"features": "x_var", "links": "edge_prob"}
+
+
+def sources_of_kinds(graph: Data | HeteroData) -> list[str]:
+    """Names of sources of one kind: ``features:user``, ``links:buys``, the way back included."""
+    if not isinstance(graph, HeteroData):
+        return []
+    relations = dict.fromkeys(name.removeprefix(BACK) for _, name, _ in graph.edge_types)
+    of_nodes = [f"features:{kind}" for kind in graph.node_types]
+    return [*of_nodes, *(f"links:{name}" for name in relations)]
+
+
+def only_kinds(graph: HeteroData, sources: Iterable[str]) -> HeteroData:
+    """The graph with nothing uncertain but these kinds, for sources that name any.
+
+    Args:
+        graph: which stays as it is.
+        sources: as users name them, with or without kinds.
+    """
+    found, listed = copy.copy(graph), set(sources)
+    for source, field in FIELDS.items():
+        if source in listed or not any(each.startswith(f"{source}:") for each in listed):
+            continue
+        for key, store in [*found.node_items(), *found.edge_items()]:
+            kind = key if isinstance(key, str) else key[1].removeprefix(BACK)
+            if field in store and f"{source}:{kind}" not in listed:
+                del store[field]
+    return found
 
 
 def _is_stacked(x: object) -> bool:

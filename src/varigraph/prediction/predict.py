@@ -11,7 +11,7 @@ from torch import nn
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import check_graph, feature_variance
-from varigraph.data.kinds import StackedGraph
+from varigraph.data.kinds import StackedGraph, only_kinds
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.links import Reading
@@ -97,7 +97,8 @@ def predict(
             as printed.
         sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
             all that the data and the model carry. What is left out is held at its mean: a link
-            that may be removed is there.
+            that may be removed is there. Of several kinds of nodes and links one can be named,
+            ``"features:user"``, ``"links:buys"``: that kind's part alone.
         samples: number T of dropout masks, at least 2; 0 takes the weights as certain. With
             ``method="sampled"``: number of draws of everything, at least 2.
         weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
@@ -191,11 +192,11 @@ def ask(
     """The question that :func:`predict` answers with these options; model and graph are checked."""
     samples = whole("samples", samples, most=MOST_SAMPLES, remedy="samples=100, or 0")
     check_progress(progress, "done", "total")
-    considered = check_sources(sources)
+    considered = check_sources(sources, data)
     check_graph(data)
     model, data = as_computed(model, data)
     if isinstance(data, HeteroData):
-        data = StackedGraph.of(data, output)
+        data = StackedGraph.of(only_kinds(data, considered), output)
     check_model(model, data)
     pairs = pairs_of(links_to_score, data)
     check_call(model, data, forward, pairs=pairs)
@@ -220,7 +221,7 @@ def ask(
         given={name: source.given(data) for name, source in SOURCES.items()},
         graph=data,
     )
-    return question.only(*considered)
+    return question.only(*(name.partition(":")[0] for name in considered))
 
 
 def _links(data: Data, reading: Reading) -> LinkProbabilities | None:

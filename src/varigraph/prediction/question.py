@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data.graphs import called
-from varigraph.data.kinds import StackedGraph, noisy_kinds
+from varigraph.data.kinds import StackedGraph, noisy_kinds, sources_of_kinds
 from varigraph.errors import MissingRuleError, ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import Affine, InputNoise
@@ -113,11 +113,11 @@ class Question:
         return only(self, self.sources & set(sources))
 
 
-def check_sources(sources: Sequence[str] | None) -> frozenset[str]:
-    """The sources to consider; all of them by default."""
-    known = tuple(SOURCES)
+def check_sources(sources: Sequence[str] | None, data: Data | HeteroData) -> frozenset[str]:
+    """The sources to consider, perhaps of some kinds; all of them by default."""
+    known = (*SOURCES, *sources_of_kinds(data))
     if sources is None:
-        return frozenset(known)
+        return frozenset(SOURCES)
     listed = [] if isinstance(sources, str) or not isinstance(sources, Iterable) else list(sources)
     if not listed or not all(isinstance(each, str) and each in known for each in listed):
         raise OptionError(

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import feature_variance
+from varigraph.data.kinds import BACK, StackedGraph
 from varigraph.prediction.calling import caller, pairs_of
 from varigraph.prediction.predict import predict
 from varigraph.prediction.prediction import Prediction
@@ -27,12 +28,12 @@ TINY = 1e-8
 #: Part of a standard deviation by which a mean may be off, and how many standard errors.
 SHIFT, ERRORS = 0.5, 6
 #: How you call a model yourself.
-Call = Callable[[nn.Module, Data], Tensor]
+Call = Callable[[nn.Module, Any], Tensor]
 
 
 def check_network(
     model: nn.Module,
-    data: Data,
+    data: Data | HeteroData,
     *,
     call: Call | None = None,
     draws: int = 200,
@@ -48,7 +49,7 @@ def check_network(
 
     Args:
         model: any network.
-        data: the graph, with ``x_var``, ``edge_prob`` or both.
+        data: the graph, with ``x_var``, ``edge_prob`` or both; of one kind of nodes or several.
         call: how you call it yourself, ``call(model, data)``, if not as its parameters are named.
         draws: how many.
         factor: how far the sum of all variances may be from that of the draws.
@@ -82,12 +83,13 @@ def check_network(
     return pred
 
 
-def _next_to_certain(data: Data) -> Data:
+def _next_to_certain(data: Data | HeteroData) -> Data | HeteroData:
     certain = copy(data)
-    if data.get("x_var") is not None:
-        certain.x_var = TINY * data.x_var
-    if data.get("edge_prob") is not None:
-        certain.edge_prob = torch.ones_like(data.edge_prob)
+    for store in certain.stores:
+        if store.get("x_var") is not None:
+            store["x_var"] = TINY * store["x_var"]
+        if store.get("edge_prob") is not None:
+            store["edge_prob"] = torch.ones_like(store["edge_prob"])
     return certain
 
 
@@ -97,7 +99,7 @@ def _few_draws(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"samples": 8, "sources": ("features", "links"), "links": "removed", **kept}
 
 
-def _state(model: nn.Module, data: Data) -> dict[str, Any]:
+def _state(model: nn.Module, data: Data | HeteroData) -> dict[str, Any]:
     """Everything that could be changed, by what it is called."""
     found: dict[str, Any] = {"torch's generator": torch.get_rng_state()}
     for path, module in model.named_modules():
@@ -106,8 +108,10 @@ def _state(model: nn.Module, data: Data) -> dict[str, Any]:
             parts = value.items() if isinstance(value, dict) else ()
             found.update({f"{path}.{key} of the model": _kept(part) for key, part in parts})
             found[f"what {path}.{name} of the model holds"] = _kept(value)
-    for name, value in data:
-        found[f"{name} of the graph"], found[f"numbers of {name}"] = value, _kept(value)
+    for store in data.stores:
+        for name, value in store.items():
+            where = f"{name} of the graph" if store._key is None else f"{name} of {store._key}"
+            found[where], found[f"numbers of {where}"] = value, _kept(value)
     return found
 
 
@@ -194,7 +198,7 @@ class Draws:
     def __init__(
         self,
         model: nn.Module,
-        data: Data,
+        data: Data | HeteroData,
         call: Call | None,
         task: str,
         options: Mapping[str, Any],
@@ -205,7 +209,7 @@ class Draws:
         # One stream for all draws: what new seeds begin with is less random in its tails.
         self._stream = torch.Generator().manual_seed(seed).get_state()
         self._sources = options.get("sources") or ("features", "links", "weights")
-        self._std, self.ends_in_sigmoid = feature_variance(data).sqrt(), False
+        self._std, self.ends_in_sigmoid = _spreads(data), False
 
     def own(self) -> Tensor:  # -> [nodes, outputs]
         """What the model returns for the graph as it is."""
@@ -217,9 +221,10 @@ class Draws:
         with self._drawing():
             graph = copy(self._data)
             if "features" in self._sources:
-                graph.x = graph.x + self._std * torch.randn_like(graph.x)
-            if "links" in self._sources and graph.get("edge_prob") is not None:
-                graph = graph.edge_subgraph(_present(graph))
+                for store, std in zip(_with_features(graph), self._std, strict=True):
+                    store["x"] = store["x"] + std * torch.randn_like(store["x"])
+            if "links" in self._sources:
+                graph = _with_fewer_links(graph)
             if "weights" not in self._sources or self._options.get("samples") == 0:
                 return self.shown(self._answer(graph), self.ends_in_sigmoid)
             with _OpenDropout():
@@ -233,13 +238,15 @@ class Draws:
             yield
             self._stream = torch.get_rng_state()
 
-    def _answer(self, graph: Data) -> Tensor:
+    def _answer(self, graph: Data | HeteroData) -> Tensor:
         model = deepcopy(self._model).eval()  # a new one each time: it may keep things
         with torch.no_grad():
             if self._call is not None:
                 out: Tensor = self._call(model, graph)
             else:
                 how = {name: self._options.get(name) for name in ("forward", "output")}
+                if isinstance(graph, HeteroData):
+                    graph = StackedGraph.of(graph, how["output"])
                 pairs = pairs_of(self._options.get("links_to_score"), graph)
                 out = caller(model, graph, how["forward"], output=how["output"], pairs=pairs)(
                     graph.x, graph
@@ -257,15 +264,50 @@ class Draws:
         return out if self._task == "regression" or ends_in_sigmoid else out.sigmoid()
 
 
-def _present(graph: Data) -> Tensor:  # -> [edges] bool
+def _with_features(graph: Data | HeteroData) -> list[Any]:
+    """Where features are kept: once, or for each kind of nodes that has some."""
+    stores = [store for store in graph.stores if isinstance(store.get("x"), Tensor)]
+    return [store for store in stores if store["x"].is_floating_point()]
+
+
+def _spreads(data: Data | HeteroData) -> list[Tensor]:  # [nodes, features] each
+    if isinstance(data, Data):
+        return [feature_variance(data).sqrt()]
+    kinds = [Data(x=store["x"], x_var=store.get("x_var")) for store in _with_features(data)]
+    return [feature_variance(kind).sqrt() for kind in kinds]
+
+
+def _with_fewer_links(graph: Data | HeteroData) -> Data | HeteroData:
+    """A draw of the links."""
+    if isinstance(graph, Data):
+        if graph.get("edge_prob") is None:
+            return graph
+        return graph.edge_subgraph(torch.tensor(_present(_links(graph)), dtype=torch.bool))
+    doubtful = [kind for kind in graph.edge_types if graph[kind].get("edge_prob") is not None]
+    links = {kind: _links(graph[kind], kind, doubtful) for kind in doubtful}
+    present = iter(_present([link for each in links.values() for link in each]))
+    kept = {kind: [next(present) for _ in each] for kind, each in links.items()}
+    return graph.edge_subgraph({kind: torch.tensor(kept[kind], dtype=torch.bool) for kind in kept})
+
+
+def _links(store: Any, kind: Any = ("", "", ""), known: Any = ()) -> list[tuple[Any, ...]]:
+    """What each link means, where it starts and ends, and its chance; a way back means the same."""
+    source, name, target = kind
+    forth = (target, name.removeprefix(BACK), source)
+    meaning = forth if name.startswith(BACK) and forth in known else kind
+    ends = zip(store.edge_index.T.tolist(), store.edge_prob.tolist(), strict=True)
+    return [(meaning, (source, a), (target, b), chance) for (a, b), chance in ends]
+
+
+def _present(links: list[tuple[Any, ...]]) -> list[bool]:
     """A coin for every link, one for both of its directions where their chances agree."""
-    ends, chances = graph.edge_index.T.tolist(), graph.edge_prob.tolist()
-    known = dict(zip(map(tuple, ends), chances, strict=True))
-    coins: dict[tuple[int, ...], bool] = {}
+    known = {link[:3]: link[3] for link in links}
+    coins: dict[Any, bool] = {}
     found = []
-    for (a, b), chance in zip(ends, chances, strict=True):
-        key = (min(a, b), max(a, b)) if known.get((b, a), chance) == chance else (a, b, 1)
+    for meaning, a, b, chance in links:
+        both = known.get((meaning, b, a), chance) == chance
+        key = (meaning, min(a, b), max(a, b)) if both else (meaning, a, b, "alone")
         if key not in coins:
             coins[key] = float(torch.rand(())) < chance
         found.append(coins[key])
-    return torch.tensor(found, device=graph.edge_index.device)
+    return found
