@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -147,35 +147,41 @@ def _refuse_further_noise(alone: Data) -> None:
             )
 
 
-#: What makes a source of one kind uncertain, by the name of the source.
-FIELDS = {"features": "x_var", "links": "edge_prob"}
+def sources_of_kinds(graph: Data | HeteroData, fields: Mapping[str, str]) -> list[str]:
+    """Names of sources of one kind, source:kind; a way back is of the kind that it is the way of.
 
-
-def sources_of_kinds(graph: Data | HeteroData) -> list[str]:
-    """Names of sources of one kind: ``features:user``, ``links:buys``, the way back included."""
+    Args:
+        graph: of one kind of nodes and links, which has none, or of several.
+        fields: what makes each source uncertain.
+    """
     if not isinstance(graph, HeteroData):
         return []
-    relations = dict.fromkeys(name.removeprefix(BACK) for _, name, _ in graph.edge_types)
-    of_nodes = [f"features:{kind}" for kind in graph.node_types]
-    return [*of_nodes, *(f"links:{name}" for name in relations)]
+    found = ((source, _kinds_with(graph, field)) for source, field in fields.items())
+    return list(dict.fromkeys(f"{source}:{kind}" for source, kinds in found for _, kind in kinds))
 
 
-def only_kinds(graph: HeteroData, sources: Iterable[str]) -> HeteroData:
+def only_kinds(graph: HeteroData, sources: Iterable[str], fields: Mapping[str, str]) -> HeteroData:
     """The graph with nothing uncertain but these kinds, for sources that name any.
 
     Args:
         graph: which stays as it is.
         sources: as users name them, with or without kinds.
+        fields: what makes each source uncertain.
     """
     found, listed = copy.copy(graph), set(sources)
-    for source, field in FIELDS.items():
-        if source in listed or not any(each.startswith(f"{source}:") for each in listed):
-            continue
-        for key, store in [*found.node_items(), *found.edge_items()]:
-            kind = key if isinstance(key, str) else key[1].removeprefix(BACK)
-            if field in store and f"{source}:{kind}" not in listed:
-                del store[field]
+    for source, field in fields.items():
+        if source not in listed and any(each.startswith(f"{source}:") for each in listed):
+            for store, kind in _kinds_with(found, field):
+                if f"{source}:{kind}" not in listed:
+                    del store[field]
     return found
+
+
+def _kinds_with(graph: HeteroData, field: str) -> list[tuple[Any, str]]:
+    """Where a field is kept, and what the kind is called there."""
+    nodes = [(store, kind) for kind, store in graph.node_items()]
+    links = [(store, relation[1].removeprefix(BACK)) for relation, store in graph.edge_items()]
+    return [(store, kind) for store, kind in (*nodes, *links) if field in store]
 
 
 def _is_stacked(x: object) -> bool:

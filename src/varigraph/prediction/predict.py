@@ -39,7 +39,7 @@ from varigraph.prediction.question import (
 from varigraph.prediction.sampled.method import sampled
 from varigraph.prediction.sources.features import Features
 from varigraph.prediction.sources.links import Links
-from varigraph.prediction.sources.source import SOURCES, register
+from varigraph.prediction.sources.source import SOURCES, fields_of_kinds, register
 from varigraph.prediction.sources.weights import Weights as WeightsSource
 from varigraph.prediction.tasks import Task
 
@@ -196,7 +196,7 @@ def ask(
     check_graph(data)
     model, data = as_computed(model, data)
     if isinstance(data, HeteroData):
-        data = StackedGraph.of(only_kinds(data, considered), output)
+        data = StackedGraph.of(only_kinds(data, considered, fields_of_kinds()), output)
     check_model(model, data)
     pairs = pairs_of(links_to_score, data)
     check_call(model, data, forward, pairs=pairs)

@@ -23,7 +23,7 @@ from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction
-from varigraph.prediction.sources.source import SOURCES, only
+from varigraph.prediction.sources.source import SOURCES, fields_of_kinds, only
 from varigraph.prediction.tasks import Task
 
 Weights = Literal["closed-form", "sampled"]
@@ -115,7 +115,7 @@ class Question:
 
 def check_sources(sources: Sequence[str] | None, data: Data | HeteroData) -> frozenset[str]:
     """The sources to consider, perhaps of some kinds; all of them by default."""
-    known = (*SOURCES, *sources_of_kinds(data))
+    known = (*SOURCES, *sources_of_kinds(data, fields_of_kinds()))
     if sources is None:
         return frozenset(SOURCES)
     listed = [] if isinstance(sources, str) or not isinstance(sources, Iterable) else list(sources)

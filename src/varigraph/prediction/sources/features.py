@@ -28,6 +28,7 @@ class Features(Source):
     """``data.x_var``: independent noise in every feature, which a pass starts from."""
 
     name = "features"
+    field = "x_var"
     moves_features = True
     places_noise = False  # what is linear in the features carries their noise along
     in_small_space = True

@@ -49,6 +49,7 @@ class Links(Source):
     """``data.edge_prob``: a coin for every link, which takes it or its message away."""
 
     name = "links"
+    field = "edge_prob"
     places_noise = False  # coins tie together all places where a link occurs
     in_small_space = True
 

@@ -51,6 +51,7 @@ class Source(ABC):
 
     Attributes:
         name: what users call it.
+        field: what makes it uncertain in a kind of nodes or links; empty if it has no kinds.
         epistemic: whether it is about the network, and not about the data.
         moves_features: whether it changes the features that the network is given.
         places_noise: whether it acts in closed forms by noise that it places on values.
@@ -60,6 +61,7 @@ class Source(ABC):
     """
 
     name: str
+    field: str = ""
     epistemic: bool = False
     moves_features: bool = False
     places_noise: bool = True
@@ -175,6 +177,11 @@ def all_parts() -> tuple[str, ...]:
 def about_network() -> tuple[str, ...]:
     """The sources that are about the network, and not about the data."""
     return tuple(name for name, source in SOURCES.items() if source.epistemic)
+
+
+def fields_of_kinds() -> dict[str, str]:
+    """What makes sources uncertain in a kind of nodes or links, by their names."""
+    return {name: source.field for name, source in SOURCES.items() if source.field}
 
 
 def considered(question: Question) -> list[Source]:
