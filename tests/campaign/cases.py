@@ -214,6 +214,8 @@ def known_refusals(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
         yield errors.ModelError, "no place for dropout"
     if options.get("memory"):
         yield errors.TooLargeError, "memory"
+    if options["task"] == "classification":  # logits that happen to look like probabilities
+        yield errors.ModelError, "lies between 0 and 1 everywhere"
 
 
 def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError], str]]:
@@ -226,7 +228,7 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
         yield vg.errors.MissingRuleError, "differs by node and by feature"
     if "edge_prob" in case.data:
         if case.options["links"] == "removed":
-            yield vg.errors.MissingRuleError, "links that are removed have no closed form"
+            yield vg.errors.MissingRuleError, "may be removed"
         loops = case.data.edge_index[0] == case.data.edge_index[1]
         if bool((case.data.edge_prob[loops] < 1).any()):
             yield vg.errors.MissingRuleError, "uncertain self-loops"

@@ -201,13 +201,13 @@ def parts(model: nn.Module, *kinds: type[nn.Module]) -> Iterator[Any]:
 
 
 def has_rules(model: nn.Module) -> bool:
-    """Whether every layer has a rule; attention has none."""
+    """Whether every layer has a rule; attention has none, and none for links."""
     return not any(parts(model, gnn.GATConv))
 
 
 def is_approximate(model: nn.Module) -> bool:
-    """Whether closed forms promise little for the network: by its norms, or its largest values."""
-    return takes_maxima(model) or freezes_statistics(model)
+    """Whether closed forms promise little: by norms, the largest of values, or attention."""
+    return takes_maxima(model) or freezes_statistics(model) or not has_rules(model)
 
 
 def freezes_statistics(model: nn.Module) -> bool:

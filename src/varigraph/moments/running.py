@@ -151,12 +151,23 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
         if isinstance(layer, MessagePassing) and _between_kinds(*args, **kwargs):
-            _open_messages(layer)
-            return written(*args, **kwargs)
+            return as_written(*args, **kwargs)
         values = reveal((args, kwargs))
-        result = current().step(lambda: rule(layer, *values[0], **values[1]))
+        try:
+            result = current().step(lambda: rule(layer, *values[0], **values[1]))
+        except MissingRuleError as missing:  # of some kinds of this layer
+            if not isinstance(layer, MessagePassing):
+                raise
+            try:
+                return as_written(*args, **kwargs)
+            except MissingRuleError:
+                raise missing from None
         current().note(result, rule)
         return disguise(result)
+
+    def as_written(*args: Any, **kwargs: Any) -> Any:
+        _open_messages(layer)
+        return written(*args, **kwargs)
 
     if isinstance(layer, Aggregation):
         forward = aggregating(layer, rule)

@@ -16,7 +16,7 @@ from varigraph.moments.gaussian import ABOUT, Gaussian, settled
 from varigraph.moments.propagation import current
 from varigraph.moments.reductions import refuse_links_by_hand
 from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
-from varigraph.moments.shapes import SHAPED, WAITING, Shaped
+from varigraph.moments.shapes import SHAPED, WAITING, Shaped, placed, positions
 from varigraph.moments.softmax import Logits, passes_logits
 
 #: What models are called with besides guises, most of the time.
@@ -285,10 +285,19 @@ def aggregating(layer: Any, rule: Rule) -> Callable[..., Any]:
             )
         out = current().step(lambda: rule(layer, rows.value, index, ptr, dim_size, 0, **more))
         current().note(out, rule)
-        tail = rows.shape[1:] if out.shape[1] == rows.value.shape[1] else out.shape[1:]
-        return StandIn(out, shape=torch.Size([len(out), *tail]))
+        return _guise(_side_by_side(out, rows))
 
     return forward
+
+
+def _side_by_side(out: Gaussian, rows: Shaped) -> Shaped:
+    """What was brought together, in the axes of what it came from; several ways along the last."""
+    (times, rest), tail = divmod(out.shape[1], rows.value.shape[1]), rows.shape[1:]
+    if rest or not tail:  # a map of its own behind it, or nothing but rows
+        return Shaped(out, out._tensor().shape[: 1 + len(tail)])
+    whole = Shaped(out, torch.Size([len(out), times, *tail]))
+    found = placed(whole, positions(whole).movedim(1, -2).flatten(-2))
+    return found or Shaped(out, out._tensor().shape)
 
 
 def _by_rule(rule: Rule, function: Any, args: Any, kwargs: Any) -> Any:
