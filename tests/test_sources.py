@@ -209,9 +209,11 @@ def test_held_at_its_mean():
 
 
 def test_other_sources_are_as_before():
-    assert list(SOURCES) == ["features", "links", "weights", "offsets"]
+    fields = ["edge_attr", "edge_weight", "pos"]
+    assert list(SOURCES) == ["features", *fields, "links", "weights", "offsets"]
     data = graph(3)
     del data.offset
     data.x_var = 0.1
     pred = predict(TwoLayers(), data, task="regression", samples=0)
     assert not pred.by_source["offsets"].any()
+    assert not set(fields) & set(pred.by_source)

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import erdos_renyi_graph
 
 import varigraph as vg
-from moments.cases import ROUGH, Shares
+from moments.cases import ROUGH, Normalised, Shares
 from varigraph.moments.registry import FUNCTIONS, LAYERS
 from varigraph.testing import apply
 
@@ -95,6 +95,22 @@ def test_pools_of_noisy_features(name, percent):
     ratio, shift = figures[percent]
     truth = drawn(lambda values: pool(values, group), x, draws=400)
     assert_off(apply(pool, x, group), truth, ratio=ratio, shift=shift)
+
+
+#: The same for the links of Cora, whose weights are about 1, of 400 draws.
+WEIGHTS = {"gcn_norm": (Normalised(), {5: (0.966, 0.08), 12: (0.915, 0.11)})}
+
+
+@pytest.mark.parametrize("percent", [5, 12])
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_that_their_own_sums_divide(name, percent):
+    norm, figures = WEIGHTS[name]
+    graph = vg.load("cora")
+    ones = torch.ones(graph.num_edges, 1).double()
+    x, more = vg.Gaussian(ones, percent / 100 * ones), (graph.edge_index, graph.num_nodes)
+    ratio, shift = figures[percent]
+    truth = drawn(lambda values: norm(values, *more), x, draws=400)
+    assert_off(apply(norm, x, *more), truth, ratio=ratio, shift=shift)
 
 
 def averages(edge_index, nodes):
@@ -181,5 +197,5 @@ def test_kinds_of_sage_that_tie_their_parts_together(kind):
 def test_every_approximate_rule_has_a_figure():
     rules = {*FUNCTIONS.values(), *LAYERS.values()}
     approximate = {n for r in rules if r.exactness == "approximate" and r.shipped for n in r.names}
-    figures = {*NORMS, *HOPS, *POOLS} - {"LayerNorm by node"}
+    figures = {*NORMS, *HOPS, *POOLS, *WEIGHTS} - {"LayerNorm by node"}
     assert approximate == figures == {case.rule for case in ROUGH}

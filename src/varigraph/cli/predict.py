@@ -31,7 +31,7 @@ from varigraph.cli.options import (
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.errors import OptionError
-from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.reporting.text_table import TextTable, terminal
 from varigraph.studies.own_model.prediction_table import (
     Column,
@@ -239,7 +239,9 @@ def headline(found: Answer) -> list[str]:
     size = f"{record['nodes']:,} nodes, {record['outputs']} {what}"
     done = f"{found.subject.title}: {size}; {method}{f' ({why})' if why else ''}, "
     parts = (
-        "none of it" if shares is None else ", ".join(f"{p} {shares[p]:.0%}" for p in all_parts())
+        "none of it"
+        if shares is None
+        else ", ".join(f"{part} {share:.0%}" for part, share in shares.items())
     )
     return [
         f"{done}{found.seconds:.1f} s",
@@ -258,15 +260,15 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
     columns = table_columns(found.prediction, found.subject.graph, found.nodes)
     total = np.asarray(columns["total"])
     rows = np.argsort(-total, kind="stable")[:top]
-    shown = [name for name in SHOWN if name in columns]
+    shown, parts = [name for name in SHOWN if name in columns], found.prediction.by_source
     body = tuple(
         (
             *(_text(columns[name], row, SHOWN[name]) for name in shown),
-            *(_share(np.asarray(columns[part])[row], total[row]) for part in all_parts()),
+            *(_share(np.asarray(columns[part])[row], total[row]) for part in parts),
         )
         for row in rows
     )
-    header = tuple(HEADS.get(name, name) for name in (*shown, *all_parts()))
+    header = tuple(HEADS.get(name, name) for name in (*shown, *parts))
     title = f"{len(rows)} most uncertain of {len(total):,} nodes"
     return TextTable(title, header, body, words=1)
 

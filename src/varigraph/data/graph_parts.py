@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from difflib import SequenceMatcher
 from numbers import Number
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, HeteroData
 
+from varigraph.data.noise import first, variances
 from varigraph.errors import GraphError
 
 #: What a graph says about its own uncertainty.
 NOISE = ("x_var", "edge_prob")
+#: What else may be noisy, as edge_attr_var and so on say.
+FIELDS = ("edge_attr", "edge_weight", "pos")
 #: Letters that agree, as difflib counts them: edge_porb is near enough, x_val is not.
 NEAR = 0.87
 
@@ -34,6 +35,8 @@ def check_one_kind(graph: Data) -> None:
     check_spelling(graph)
     feature_variance(graph)
     edge_index, prob = links(graph), getattr(graph, "edge_prob", None)
+    for name in FIELDS:
+        field_variance(graph, name)
     if prob is None:
         return
     if edge_index is None:
@@ -117,15 +120,21 @@ def check_links_agree(
 
 
 def intended(name: str) -> str | None:
-    """``x_var`` or ``edge_prob`` where another name can only mean that, else None.
+    """``x_var``, ``edge_prob`` or the like where another name can only mean that, else None.
 
     Example:
-        >>> intended("edge_probs"), intended("x_variance"), intended("edge_attr")
-        ('edge_prob', 'x_var', None)
+        >>> intended("edge_probs"), intended("pos_variance"), intended("edge_attr")
+        ('edge_prob', 'pos_var', None)
     """
     if name in NOISE:
         return None
-    return next((known for known in NOISE if _is_near(_bare(name), _bare(known))), None)
+    found = (known for known in NOISE if _is_near(_bare(name), _bare(known)))
+    named = (known for known in map("{}_var".format, FIELDS) if _goes_on(name, known))
+    return next(found, None) or next(named, None)
+
+
+def _goes_on(name: str, known: str) -> bool:
+    return name != known and _bare(name).startswith(_bare(known))
 
 
 def _bare(name: str) -> str:
@@ -191,11 +200,6 @@ def finite_features(graph: Data) -> Tensor:  # -> [nodes, features]
             "replace it, as by graph.x = graph.x.nan_to_num(0, 0, 0)",
         )
     return x
-
-
-def first(bad: Tensor) -> list[int]:  # [*shape] bool -> one index for every dimension
-    """Where the first True stands. Small enough to put into a message."""
-    return [int(index) for index in bad.nonzero()[0]]
 
 
 def _check_kind(graph: object) -> None:
@@ -315,56 +319,46 @@ def feature_variance(graph: Data) -> Tensor:  # -> [nodes, features]
         GraphError: if ``x_var`` fits no such shape, or is negative, NaN or infinite anywhere.
     """
     x = features(graph)
-    var = _variance(getattr(graph, "x_var", None), x)
-    nodes, columns = x.shape
-    if isinstance(graph, Batch) and var.dim() == 1:
-        var = _by_graph(var, graph, columns)
-    if tuple(var.shape) not in {(), (columns,), (nodes, 1), (nodes, columns)}:
-        raise GraphError(
-            f"x_var has shape {tuple(var.shape)}, but x has {nodes} nodes and {columns} features",
-            "give a number, [features], [nodes, 1] or [nodes, features]; "
-            "one variance for each node is graph.x_var.view(-1, 1)",
-        )
-    bad = ~(var.isfinite() & (var >= 0))
-    if bad.any():
-        index = first(bad)
-        raise GraphError(
-            f"x_var{index or ''} is {var[tuple(index)].item()}",
-            "give finite variances from 0 up; features without noise have variance 0",
-        )
-    return var.expand_as(x)
+    batch = (graph.batch, graph.num_graphs) if isinstance(graph, Batch) else None
+    return variances("x", getattr(graph, "x_var", None), x, "node, feature", batch)
 
 
-def _by_graph(var: Tensor, graph: Batch, columns: int) -> Tensor:
-    """What batching has put one after the other, each graph's on its own nodes."""
-    graphs = graph.num_graphs
-    if len(var) == graphs == columns > 1:
-        raise GraphError(
-            f"x_var has {graphs} numbers for {graphs} graphs with {columns} features: one for each "
-            "graph or for each feature?",
-            "x_var[batch.batch].view(-1, 1) for each graph, x_var.expand_as(batch.x) for features",
-        )
-    if len(var) in (graphs, graphs * columns):
-        return var.view(graphs, -1)[graph.batch]
-    return var
+def field_variance(graph: Data, name: str) -> Tensor | None:  # -> the shape of the field
+    """Variance of every number in one of :data:`FIELDS`; None where the graph has no noise there.
 
+    ``edge_attr_var`` and so on are given as ``x_var`` is, with edges in the place of nodes where
+    the field has a row for each; of a field ``[edges]`` also as ``[edges]``.
 
-def _variance(value: Any, x: Tensor) -> Tensor:
-    if value is None:
-        return x.new_zeros(())
-    try:
-        # By way of numpy a Python number keeps its 64 bits until the dtype of x is known.
-        var = value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
-    except (TypeError, ValueError) as error:
+    Args:
+        graph: with links and the field.
+        name: of the field.
+
+    Raises:
+        GraphError: the field is missing or no table of floats, or the variance does not fit it.
+    """
+    said, value = graph.get(f"{name}_var"), graph.get(name)
+    if said is None:
+        return None
+    index = links(graph)
+    of_edges = name.startswith("edge")
+    kind, count = ("edge", graph.num_edges) if of_edges else ("node", len(graph.x))
+    if not isinstance(value, Tensor) or value.dtype not in FLOATS or value.dim() not in (1, 2):
+        kept = f"{value.dtype} {list(value.shape)}" if isinstance(value, Tensor) else "no tensor"
         raise GraphError(
-            f"x_var is a {type(value).__name__} that makes no tensor",
-            "give a number or a tensor: graph.x_var = torch.tensor(0.1)",
-        ) from error
-    real = not (var.is_complex() or var.is_quantized or var.dtype == torch.bool)
-    if not real or var.layout != torch.strided or var.is_meta:
-        raise GraphError(
-            f"x_var is a {var.layout} tensor of {var.dtype} on {var.device}, not a dense one of "
-            "real numbers",
-            "give the variances themselves: graph.x_var = torch.tensor(0.1)",
+            f"{name}_var is given, and {name} is {kept}: there is nothing that noise could move",
+            f"give {name} as floats, [{kind}s] or [{kind}s, columns]; or leave {name}_var out",
         )
-    return var.to(x)
+    check_device(name, value, graph.x)
+    if len(value) != count or (of_edges and index is None):
+        raise GraphError(
+            f"{name} has {len(value)} rows, but there are {count} {kind}s",
+            f"give {name} with one row for each {kind}",
+        )
+    batch = None
+    if isinstance(graph, Batch):
+        owner = graph.batch[index[0]] if of_edges and index is not None else graph.batch
+        batch = owner, graph.num_graphs
+    flat = value.dim() == 1
+    table = value[:, None] if flat else value
+    var = variances(name, said, table, f"{kind}, column", batch, flat=flat)
+    return var[:, 0] if flat else var

@@ -21,8 +21,8 @@ from varigraph.data.graph_parts import (
     check_spelling,
     feature_variance,
     finite_features,
-    first,
 )
+from varigraph.data.noise import first
 from varigraph.errors import GraphError
 
 #: The name of a kind of links: those that they come from, what they mean, those that they go to.
@@ -38,7 +38,8 @@ def check_graph(graph: Data | HeteroData) -> None:
 
     Looked at are the features ``x``, their variance ``x_var``, the links ``edge_index`` (or
     ``adj_t``, a sparse CSR matrix of torch) and their probabilities ``edge_prob``; of every kind of
-    nodes and links, where there are several.
+    nodes and links, where there are several. Of a graph of one kind also ``edge_attr_var``,
+    ``edge_weight_var`` and ``pos_var``.
 
     Args:
         graph: the graph, which stays as it is.

@@ -1,4 +1,7 @@
-"""How torch_geometric brings rows together in groups: sums, extremes, spreads, weighted means."""
+"""How torch_geometric brings rows together in groups: sums, extremes, spreads, weighted means.
+
+And the weights that GCN gives to links, which their own sums normalise.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch_geometric import nn as gnn
-from torch_geometric.utils import scatter, softmax
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+from torch_geometric.utils import is_torch_sparse_tensor, scatter, softmax
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.arithmetic import joined, mul
 from varigraph.moments.gaussian import Gaussian, Lazy, settled
-from varigraph.moments.layers import linear
+from varigraph.moments.layers import linear, rescaled
 from varigraph.moments.maximum import (
     counts,
     group_max,
@@ -25,10 +29,11 @@ from varigraph.moments.maximum import (
     slopes,
     totals,
 )
-from varigraph.moments.propagation import current
+from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
-from varigraph.moments.rows import row_sums
-from varigraph.moments.shapes import cat
+from varigraph.moments.rows import picked_rows, row_sums, stacked_rows
+from varigraph.moments.shapes import SHAPED, Shaped, cat
+from varigraph.moments.tape import Scale
 
 INDEPENDENT: Exactness = "exact for independent inputs"
 #: Variances below this are 0 to torch_geometric's standard deviation.
@@ -281,3 +286,85 @@ def jumping_knowledge(layer: gnn.JumpingKnowledge, xs: list[Gaussian]) -> Gaussi
     raise MissingRuleError(
         "JumpingKnowledge('lstm') has no moment rule", "use 'cat' or 'max', or write a rule"
     )
+
+
+@implements(gcn_norm, exactness="approximate", note="of uncertain weights, to first order")
+def normalised_weights(
+    edge_index: Tensor,  # [2, edges]
+    edge_weight: Gaussian,  # [edges, 1]
+    num_nodes: int,
+    improved: bool = False,
+    add_self_loops: bool = True,
+    flow: str = "source_to_target",
+    dtype: torch.dtype | None = None,
+) -> tuple[Tensor, Gaussian]:
+    r""":math:`\hat w_{uv} = d_u^{-1/2} w_{uv} d_v^{-1/2}` with degrees d of the same weights."""
+    current().approximates("gcn_norm")
+    if add_self_loops:
+        edge_index, edge_weight = _with_loops(edge_index, edge_weight, num_nodes, 1.0 + improved)
+    source, target = edge_index
+    ends = target if flow == "source_to_target" else source
+    degree = row_sums(edge_weight, members(ends, num_nodes, edge_weight.mean.new_ones(len(ends))))
+    root = torch.where(degree.mean > 0, degree.mean, torch.inf).rsqrt()
+    if bool(((degree.mean < 0) | ((degree.mean == 0) & (degree.var > 0))).any()):
+        raise MissingRuleError(
+            "the weights of a node's links do not add up to a positive number: they have no root",
+            "give positive weights",
+        )
+    roots = rescaled(degree, root, -root.pow(3) / 2)
+    weight, first, last = edge_weight.mean, root[source], root[target]
+    by_first, by_weight, by_last = weight * last, first * last, first * weight
+    var = _variance_of_weights(edge_index, ends, edge_weight, degree, root)
+    return edge_index, recorded(
+        Gaussian(first * weight * last, var),
+        (picked_rows(roots, source), Scale(by_first)),
+        (edge_weight, Scale(by_weight)),
+        (picked_rows(roots, target), Scale(by_last)),
+    )
+
+
+def _variance_of_weights(
+    edge_index: Tensor, ends: Tensor, weight: Gaussian, degree: Gaussian, root: Tensor
+) -> Tensor:  # [2, edges], [edges], [edges, 1], [nodes, 1], [nodes, 1] -> [edges, 1]
+    """To first order; a weight is part of the degree of one of its ends, a loop's has two parts."""
+    one, two = (root[end] for end in edge_index)
+    spread = [degree.var[end] for end in edge_index]
+    own, by_one, by_two = (
+        one * two,
+        *(-one * two * weight.mean * r.square() / 2 for r in (one, two)),
+    )
+    met = [(ends == end)[:, None] for end in edge_index]
+    both = 2 * own * (by_one * met[0] + by_two * met[1])
+    loop = 2 * by_one * by_two * (edge_index[0] == edge_index[1])[:, None]
+    var = (own.square() + both) * weight.var + (by_one.square() + loop) * spread[0]
+    var = var + by_two.square() * spread[1]
+    return torch.clamp_min(var, 0)
+
+
+def _with_loops(
+    edge_index: Tensor, weight: Gaussian, nodes: int, fill: float
+) -> tuple[Tensor, Gaussian]:  # [2, edges], [edges, 1]
+    """One loop for every node behind all other links: its own, or one of a certain weight."""
+    count, is_loop = edge_index.shape[1], edge_index[0] == edge_index[1]
+    at = edge_index.new_full((nodes,), count)
+    at[edge_index[0, is_loop]] = is_loop.nonzero().ravel()
+    every = stacked_rows([weight, weight.mean.new_full((1, 1), fill)])
+    loops = torch.arange(nodes, device=edge_index.device).expand(2, -1)
+    weight = picked_rows(every, torch.cat([(~is_loop).nonzero().ravel(), at]))
+    return torch.cat([edge_index[:, ~is_loop], loops], 1), weight
+
+
+def _normalised_by_code(edge_index: Any, edge_weight: Any, num_nodes: Any = None, *args: Any,
+                        **options: Any) -> tuple[Tensor, Shaped]:  # fmt: skip
+    """What a layer gets that asks for it in its own code."""
+    plain = isinstance(edge_index, Tensor) and not is_torch_sparse_tensor(edge_index)
+    if not plain or edge_weight.value.shape != (*edge_weight.shape, 1) or num_nodes is None:
+        raise MissingRuleError(
+            "gcn_norm() has a rule for uncertain weights [edges] beside edge_index",
+            'give the layer edge_index and edge_weight, or take method="sampled"',
+        )
+    index, found = normalised_weights(edge_index, edge_weight.value, num_nodes, *args, **options)
+    return index, Shaped(found, torch.Size([len(found)]))
+
+
+SHAPED[gcn_norm] = _normalised_by_code

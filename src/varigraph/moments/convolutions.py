@@ -200,6 +200,7 @@ def incoming(
         edge_index: the links, in any form that the layer takes.
         edge_weight: weights of the messages.
     """
+    _refuse_uncertain(layer, edge_weight)
     aggregation, links = _aggregation(layer), current().links
     divided = aggregation == "mean" and links is not None and links.reading == "removed"
 
@@ -229,6 +230,7 @@ def _normalised(
 
     What the layer may have cached in training is left alone: it belongs to the training graph.
     """
+    _refuse_uncertain(layer, edge_weight)
     loops, links = layer.add_self_loops, current().links
     improved, normalize = getattr(layer, "improved", False), getattr(layer, "normalize", True)
 
@@ -302,6 +304,15 @@ def _aggregation(layer: gnn.MessagePassing) -> str:
             "use aggr='mean', 'sum' or 'max'",
         )
     return names[type(layer.aggr_module)]
+
+
+def _refuse_uncertain(layer: gnn.MessagePassing, edge_weight: Any) -> None:
+    if isinstance(edge_weight, Gaussian):
+        raise MissingRuleError(
+            f"the rule of {type(layer).__name__} takes the weights of links as certain, and they "
+            "are not",
+            'method="sampled", or leave data.edge_weight_var out',
+        )
 
 
 def _one_kind_of_node(layer: gnn.MessagePassing, x: Any, size: Any = None) -> None:

@@ -150,7 +150,9 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
     def forward(*args: Any, **kwargs: Any) -> Any:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
-        if isinstance(layer, MessagePassing) and _between_kinds(*args, **kwargs):
+        if isinstance(layer, MessagePassing) and (
+            _between_kinds(*args, **kwargs) or (rule.shipped and _weighs(layer, args, kwargs))
+        ):
             return as_written(*args, **kwargs)
         values = reveal((args, kwargs))
         try:
@@ -186,6 +188,14 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
 def _between_kinds(x: Any = None, *others: Any, size: Any = None, **kwargs: Any) -> bool:
     """Whether a layer sends from one kind of nodes to another: rules are about one kind."""
     return isinstance(x, (tuple, list)) or size is not None
+
+
+def _weighs(layer: MessagePassing, args: Any, kwargs: Any) -> bool:
+    """Whether the weights of a layer's links are uncertain: rules take them as certain."""
+    if getattr(layer, "dropout", False):  # which acts on links, as its rule says
+        return False
+    given = inspect.signature(type(layer).forward).bind(layer, *args, **kwargs).arguments
+    return guised(given.get("edge_weight"))
 
 
 def uncovered(model: nn.Module) -> dict[str, str]:

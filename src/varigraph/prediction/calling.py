@@ -302,7 +302,9 @@ def _tell_of_choices(model: nn.Module, data: Data) -> None:
     except (TypeError, ValueError):
         return
     call = _of_model(model, data)
-    given = {*call.positional, *(call.named or {}).values()} & set(OF_LINKS)
+    # A variance says that a field is meant to be used.
+    open_to_doubt = {name for name in OF_LINKS if data.get(f"{name}_var") is None}
+    given = {*call.positional, *(call.named or {}).values()} & open_to_doubt
     chosen = [name for name in parameters if name in given and parameters[name].default is None]
     if chosen and not call.whole:
         names, fields = ", ".join(chosen), ", ".join(f"data.{name}" for name in chosen)

@@ -24,7 +24,7 @@ from varigraph.prediction.memory import (
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
 from varigraph.prediction.question import Question, check_nodes
-from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts
+from varigraph.prediction.sources.source import INTERACTIONS, SOURCES
 
 
 def covariance(question: Question) -> Prediction:
@@ -41,14 +41,14 @@ def covariance(question: Question) -> Prediction:
     """
     with torch.no_grad():
         whole, mean, approximate = _blocks(question)
-        alone = {source: _alone(question, source, whole) for source in SOURCES}
+        alone = {source: _alone(question, source, whole) for source in question.divided}
     rest = whole - sum(alone.values())
     logits = CorrelatedLogits(mean, {**alone, INTERACTIONS: rest})
     active = active_parts(logits)  # of all nodes: the answer is the same whichever are asked for
     asked = check_nodes(question.nodes, len(mean))
     logits = logits if asked is None else logits.rows(asked)
-    for name, source in SOURCES.items():
-        drawn = source.by_masks(question)
+    for name in alone:
+        drawn = SOURCES[name].by_masks(question)
         if drawn is not None:
             logits = replace(logits, shares={**logits.shares, name: drawn})
     nodes, classes = logits.mean.shape
@@ -77,8 +77,8 @@ def _blocks(question: Question) -> tuple[Tensor, Tensor, tuple[str, ...]]:
 def _refuse_too_large(question: Question, network: Linearised, blocks: NodeBlocks) -> None:
     output = network.output
     nodes, classes = output.mean.shape
-    results = (1 + len(all_parts())) * nodes * classes**2 * output.mean.element_size()
-    held = held_by(network.tape) + results + of_answer(nodes, output) + SMALL_WORK
+    results = (1 + len(question.parts)) * nodes * classes**2 * output.mean.element_size()
+    held = held_by(network.tape) + results + of_answer(nodes, output, question) + SMALL_WORK
     held += of_sampled_masks(nodes, output, question)
     need, size = blocks.bytes
     need = max(need, of_activations(network.tape))
@@ -148,8 +148,7 @@ class NodeBlocks:
             out = block if self._in_place(parent, operator, entry) else None
             part = operator.blocks(block, parent.mean, entry.value.mean.shape[1], out)
             total = part if total is None else _plus(total, part)
-        assert total is not None
-        return total
+        return entry.value.var if total is None else total  # what is given beside the features
 
     def _refuse_unknown(self, value: Gaussian) -> None:
         if not self.tape.knows(value):

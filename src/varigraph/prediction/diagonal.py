@@ -38,13 +38,13 @@ def diagonal(question: Question) -> Prediction:
     alone = _alone(question, plain)
     none = torch.zeros_like(plain.var[:1]).expand_as(plain.var)
     by_source = {
-        name: answers.between if source.masks else alone.get(name, none)
-        for name, source in SOURCES.items()
+        name: answers.between if SOURCES[name].masks else alone.get(name, none)
+        for name in question.divided
     }
     rest = answers.within.clone()
-    for name, source in SOURCES.items():
-        if not source.masks:
-            rest = rest.sub_(by_source[name])
+    for name, var in by_source.items():
+        if not SOURCES[name].masks:
+            rest = rest.sub_(var)
     by_source[INTERACTIONS] = rest
     return Prediction(
         mean=_by_nodes(answers.mean),
@@ -67,7 +67,7 @@ def _without_sampling(question: Question) -> Prediction:
     with torch.no_grad():
         network = linearised(question, exact=False)
         whole = network.output
-        alone = {source: _variance(question.only(source)) for source in SOURCES}
+        alone = {name: _variance(question.only(name)) for name in question.divided}
         rest = whole.var - torch.stack(list(alone.values())).sum(0)
         rows = check_nodes(question.nodes, len(whole))
         chosen = slice(None) if rows is None else rows

@@ -10,7 +10,7 @@ from varigraph.moments.propagation import recorded
 from varigraph.moments.tape import Noise, Tape
 from varigraph.prediction.network_call import Answer, answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.question import Question
-from varigraph.prediction.sources.source import considered, entering
+from varigraph.prediction.sources.source import considered, entered, entering
 from varigraph.prediction.sources.weights import closed_form_dropout
 from varigraph.prediction.tasks import check_output
 
@@ -87,5 +87,5 @@ def _propagation(question: Question, noises: list[Noise], tape: Tape | None) -> 
 def _run(question: Question, x: Gaussian, propagation: Propagation) -> Answer:
     unseen = no_randomness_but_dropout(x.mean.device)
     with opened(question, by_rules=True), unseen, propagating(propagation):
-        out: Any = question.run(StandIn(entering(recorded(x), question)))
+        out: Any = question.run(StandIn(entering(recorded(x), question)), *entered(question))
         return answer_of(out, question.task)

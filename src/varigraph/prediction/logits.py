@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments import Gaussian
-from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.sources.source import INTERACTIONS
 
 #: Relative variance that is added to make a covariance definite.
 RIDGE = 1e-6
@@ -141,7 +141,7 @@ class CorrelatedLogits:
     @property
     def covariance(self) -> Tensor:  # [nodes, classes, classes]
         """Covariance from all sources together."""
-        return torch.stack([self.shares[part] for part in all_parts()]).sum(0)
+        return torch.stack(list(self.shares.values())).sum(0)
 
     @property
     def marginal(self) -> Gaussian:  # [nodes, classes]
@@ -156,12 +156,12 @@ def diagonal(covariance: Tensor) -> Tensor:  # [nodes, classes, classes] -> [nod
 
 def active_parts(logits: CorrelatedLogits) -> list[str]:
     """The parts that cause any variance at all."""
-    return [part for part in all_parts() if bool(logits.shares[part].any())]
+    return [part for part, share in logits.shares.items() if bool(share.any())]
 
 
 def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] each
     """The variance of the logits themselves, source by source; the parts add up to it."""
-    parts = {part: diagonal(logits.shares[part]) for part in all_parts()}
+    parts = {part: diagonal(share) for part, share in logits.shares.items()}
     interactions = parts.pop(INTERACTIONS)
     fitting = with_interactions(parts, diagonal(logits.covariance))
     return {**fitting, INTERACTIONS: interactions}  # the same, before it was added and taken off

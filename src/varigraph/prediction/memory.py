@@ -19,7 +19,6 @@ from varigraph.moments.cotangents import blocks_within
 from varigraph.moments.gaussian import ByRows, Gaussian
 from varigraph.moments.tape import Entry, Noise, Operator, Tape
 from varigraph.prediction.first_order.responses import leaves, way_back
-from varigraph.prediction.sources.source import all_parts
 from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:
@@ -183,9 +182,9 @@ def of_activations(tape: Tape) -> int:
     return widest * (AT_A_BEND if tape.bends else AT_A_STEP)
 
 
-def of_answer(nodes: int, output: Gaussian) -> int:
+def of_answer(nodes: int, output: Gaussian, question: Question) -> int:
     """Bytes of the prediction for so many nodes: mean, its parts, logits."""
-    return (3 + len(all_parts())) * nodes * output.mean.shape[1] * output.mean.element_size()
+    return (3 + len(question.parts)) * nodes * output.mean.shape[1] * output.mean.element_size()
 
 
 def of_sampled_masks(nodes: int, output: Gaussian, question: Question) -> int:

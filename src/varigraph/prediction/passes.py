@@ -21,7 +21,7 @@ from varigraph.prediction.memory import RoomForPasses
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
 from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
 from varigraph.prediction.question import Question, check_nodes
-from varigraph.prediction.sources.source import entering
+from varigraph.prediction.sources.source import entered, entering
 
 #: Runs one rule called from the model's own code.
 Step = Callable[[Callable[[], Any]], Any]
@@ -152,7 +152,8 @@ class Passes:
         )
         kept = untouched(question.model) if self.keeps else nullcontext()
         with kept, propagating(propagation):
-            out, logits = answer_of(question.run(StandIn(self._features)), question.task)
+            out = question.run(StandIn(self._features), *entered(question))
+            out, logits = answer_of(out, question.task)
             out = self.room.known(out) if isinstance(out, ByRows) else out
         if isinstance(dropout, Sites):  # later passes leave out what comes before dropout
             self.approximate, self.logits = tuple(propagation.approximate), logits

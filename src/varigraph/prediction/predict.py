@@ -11,6 +11,7 @@ from torch import nn
 from torch_geometric.data import Data, HeteroData
 
 from varigraph.data import check_graph, feature_variance
+from varigraph.data.graph_parts import FIELDS
 from varigraph.data.kinds import StackedGraph, only_kinds
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
@@ -30,6 +31,7 @@ from varigraph.prediction.question import (
     Weights,
     as_computed,
     check_answer,
+    check_given,
     check_model,
     check_sources,
     chosen_nodes,
@@ -38,14 +40,20 @@ from varigraph.prediction.question import (
 )
 from varigraph.prediction.sampled.method import sampled
 from varigraph.prediction.sources.features import Features
+from varigraph.prediction.sources.fields import Field
 from varigraph.prediction.sources.links import Links
-from varigraph.prediction.sources.source import SOURCES, fields_of_kinds, register
+from varigraph.prediction.sources.source import (
+    SOURCES,
+    considered,
+    fields_of_kinds,
+    register,
+)
 from varigraph.prediction.sources.weights import Weights as WeightsSource
 from varigraph.prediction.tasks import Task
 
 Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
 # All that can be uncertain, in the order in which it acts in a network.
-for _source in (Features(), Links(), WeightsSource()):
+for _source in (Features(), *map(Field, FIELDS), Links(), WeightsSource()):
     register(_source)
 #: More would take days, and tell nothing that these do not.
 MOST_SAMPLES = 10**7
@@ -82,9 +90,10 @@ def predict(
         model: any trained torch_geometric network.
         data: the graph. ``data.x_var`` is the variance of the noise in the features: a number,
             ``[features]``, ``[nodes, 1]`` or ``[nodes, features]``. ``data.edge_prob`` is the
-            chance of each link to be real, ``[edges]``. Either may be missing. A ``HeteroData``
-            has them for each kind: ``data["user"].x_var``, ``data["user", "buys",
-            "item"].edge_prob``.
+            chance of each link to be real, ``[edges]``. ``data.edge_attr_var``,
+            ``data.edge_weight_var`` and ``data.pos_var`` are variances of the noise in these
+            fields, given as ``x_var`` is. All may be missing. A ``HeteroData`` has the first two
+            for each kind: ``data["user"].x_var``, ``data["user", "buys", "item"].edge_prob``.
         method: ``"first-order"``: closed form with all correlations, within a few per cent of brute
             force. ``"covariance"``: one block of correlations per node. ``"diagonal"``: the paper's
             closed form, all numbers taken as independent: the right order of nodes, variances far
@@ -95,9 +104,10 @@ def predict(
             model answers for the graph without the link. ``"bernoulli"``: the coin silences the
             message, and leaves counts, degrees and attention as they were. ``"weight"``: Theorem 1
             as printed.
-        sources: what to consider, some of ``"features"``, ``"links"`` and ``"weights"``; by default
-            all that the data and the model carry. What is left out is held at its mean: a link
-            that may be removed is there. Of several kinds of nodes and links one can be named,
+        sources: what to consider, some of ``"features"``, ``"links"``, ``"weights"`` and, where the
+            graph has such noise, ``"edge_attr"``, ``"edge_weight"`` and ``"pos"``; by default all
+            that the data and the model carry. What is left out is held at its mean: a link that may
+            be removed is there. Of several kinds of nodes and links one can be named,
             ``"features:user"``, ``"links:buys"``: that kind's part alone.
         samples: number T of dropout masks, at least 2; 0 takes the weights as certain. With
             ``method="sampled"``: number of draws of everything, at least 2.
@@ -162,6 +172,8 @@ def predict(
     )
     _check_masks(method, question)
     with guarded(question.model, question.run, question.x.mean):
+        for source in considered(question):
+            source.check_question(question)
         answer = METHODS[method](question)
     check_answer(answer)
     if is_coarse(model, data):
@@ -192,14 +204,17 @@ def ask(
     """The question that :func:`predict` answers with these options; model and graph are checked."""
     samples = whole("samples", samples, most=MOST_SAMPLES, remedy="samples=100, or 0")
     check_progress(progress, "done", "total")
-    considered = check_sources(sources, data)
+    chosen = check_sources(sources, data)
     check_graph(data)
     model, data = as_computed(model, data)
     if isinstance(data, HeteroData):
-        data = StackedGraph.of(only_kinds(data, considered, fields_of_kinds()), output)
+        data = StackedGraph.of(only_kinds(data, chosen, fields_of_kinds()), output)
     check_model(model, data)
     pairs = pairs_of(links_to_score, data)
     check_call(model, data, forward, pairs=pairs)
+    given = {name: source.given(data) for name, source in SOURCES.items()}
+    if sources is not None:
+        check_given(chosen, given)
     if task is None:
         task = "classification" if pairs is None else "binary"
     question = Question(
@@ -218,10 +233,10 @@ def ask(
         weights=None if weights is None else one_of("weights", weights, get_args(Weights)),
         progress=progress or silent,
         edges=data.num_edges,
-        given={name: source.given(data) for name, source in SOURCES.items()},
+        given=given,
         graph=data,
     )
-    return question.only(*(name.partition(":")[0] for name in considered))
+    return question.only(*(name.partition(":")[0] for name in chosen))
 
 
 def _links(data: Data, reading: Reading) -> LinkProbabilities | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from varigraph.moments import Gaussian
 from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
 from varigraph.prediction.probabilities import class_probabilities, label_probabilities
-from varigraph.prediction.sources.source import about_network, all_parts
+from varigraph.prediction.sources.source import about_network
 from varigraph.prediction.tasks import SIGMOIDS, Task
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Prediction:
     Args:
         mean: expected probability of each class or label, ``[nodes, classes]``; of yes,
             ``[nodes, 1]``, in a binary task; in regression the expected value.
-        by_source: variance due to ``features``, ``links``, ``weights`` and ``interactions``.
+        by_source: variance due to ``features``, ``links``, ``weights`` and ``interactions``; to
+            ``edge_attr``, ``edge_weight`` and ``pos``, where the graph has noise there.
         logits: mean and total variance before the softmax or the sigmoids.
         method: how it was computed, and why so where that was left open.
         samples: number of dropout masks or draws; 0 where nothing was sampled.
@@ -137,7 +138,7 @@ def answer_by_blocks(
             found[name][rows] = values
     return Prediction(
         mean=found["mean"],
-        by_source={part: found[part] for part in all_parts()},
+        by_source={part: found[part] for part in question.parts},
         logits=Gaussian(found["logits"], found["var"]),
         method=with_approximate(method, approximate),
         samples=0,

@@ -20,7 +20,7 @@ from varigraph.prediction.logits import (
     root_of,
     with_interactions,
 )
-from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.sources.source import INTERACTIONS
 
 #: Points for the division over sources, which needs less precision than what is divided.
 POINTS_FOR_FRACTIONS = 256
@@ -45,7 +45,7 @@ def class_probabilities(
             any variance if left out.
     """
     active = active_parts(logits) if active is None else active
-    by_source = dict.fromkeys(all_parts(), torch.zeros_like(logits.mean))
+    by_source = dict.fromkeys(logits.shares, torch.zeros_like(logits.mean))
     if not active:
         return logits.mean.softmax(-1), by_source
     p, covariance = logits.mean.softmax(1), logits.covariance
@@ -85,7 +85,7 @@ def label_probabilities(
     known_mean, known = mean, parts
     if alone.bent is not None:
         none = torch.zeros_like(alone.covariance)
-        shares = {**dict.fromkeys(all_parts(), none), alone.bent.part: alone.covariance}
+        shares = {**dict.fromkeys(alone.shares, none), alone.bent.part: alone.covariance}
         straight = CorrelatedLogits(alone.mean, shares)
         known_mean, known = _of_first(class_probabilities(straight, [alone.bent.part]))
     exact = integrated(torch.sigmoid, Gaussian(logits.mean, diagonal(logits.covariance)))

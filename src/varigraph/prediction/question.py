@@ -23,7 +23,7 @@ from varigraph.moments.affine import Affine, InputNoise
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction
-from varigraph.prediction.sources.source import SOURCES, fields_of_kinds, only
+from varigraph.prediction.sources.source import SOURCES, all_parts, fields_of_kinds, only
 from varigraph.prediction.tasks import Task
 
 Weights = Literal["closed-form", "sampled"]
@@ -89,6 +89,16 @@ class Question:
         """Whether there is noise in the features."""
         return bool(unexpanded(self.x.var).any())
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the answer's variance."""
+        return all_parts(self.given)
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """The sources that it is divided over."""
+        return tuple(part for part in self.parts if part in SOURCES)
+
     @cached_property
     def room(self) -> int:
         """Bytes that are left for the work beside what is kept of the links."""
@@ -124,6 +134,21 @@ def check_sources(sources: Sequence[str] | None, data: Data | HeteroData) -> fro
             f"sources={shortened(sources)} does not name sources", f"some of {known}, in a tuple"
         )
     return frozenset(listed)
+
+
+def check_given(sources: Iterable[str], given: Mapping[str, Any]) -> None:
+    """Raises if a source is asked for by name about which the graph says nothing.
+
+    Args:
+        sources: those asked for.
+        given: what the graph says, by source.
+    """
+    for name in sources:
+        if name in SOURCES and SOURCES[name].optional and given[name] is None:
+            raise OptionError(
+                f"sources names {name}, and the graph has no {name}_var",
+                f"data.{name}_var = 0.1, or leave it out of sources",
+            )
 
 
 Nodes: TypeAlias = "Tensor | NDArray[Any] | Sequence[int] | Sequence[bool] | Sequence[str]"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from varigraph.metrics import accuracy, brier, cross_entropy, ece, per_class_nll
-from varigraph.prediction.sources.source import about_network, all_parts
+from varigraph.prediction.sources.source import about_network
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def score(
             them.
         labels: true classes.
     """
-    variances = {part: by_source[part].double() for part in all_parts()}
+    variances = {part: var.double() for part, var in by_source.items()}
     means = {part: float(var.mean()) for part, var in variances.items()}
     total = sum(variances.values(), torch.zeros(()))
     return Scores(
@@ -133,7 +133,7 @@ def rung(
         level: of the input's uncertainty, in per cent.
         input_var: the same as a variance.
     """
-    means = {part: float(by_source[part].double().mean()) for part in all_parts()}
+    means = {part: float(var.double().mean()) for part, var in by_source.items()}
     return Rung(
         level=level,
         input_var=input_var,

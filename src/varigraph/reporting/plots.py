@@ -207,9 +207,10 @@ def sources(by_source: Mapping[str, Tensor], ax: Axes | None = None) -> Axes:
         ax: where to draw; a new figure if left out.
     """
     ax = ax or _new_axes(height=2.2)
-    means = [float(by_source[part].double().mean()) for part in all_parts()]
-    colours = [COLOURS.get(part, OTHER_COLOUR) for part in all_parts()]
-    ax.barh(all_parts(), means, color=colours)
+    parts = all_parts(by_source)
+    means = [float(by_source[part].double().mean()) for part in parts]
+    colours = [COLOURS.get(part, OTHER_COLOUR) for part in parts]
+    ax.barh(parts, means, color=colours)
     ax.invert_yaxis()
     ax.set_xlabel("mean variance of an answer")
     ax.spines[["top", "right"]].set_visible(False)

@@ -26,7 +26,7 @@ from varigraph.prediction.memory import (
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
 from varigraph.prediction.question import Question, check_nodes
-from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, all_parts, considered
+from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, considered
 
 
 def first_order(question: Question) -> Prediction:
@@ -83,8 +83,8 @@ class FirstOrder:
     def shares(self) -> list[Share]:
         """What each source causes."""
         return [
-            source.share(self) or NoiseShare(name, self, self.alone.get(name))
-            for name, source in SOURCES.items()
+            SOURCES[name].share(self) or NoiseShare(name, self, self.alone.get(name))
+            for name in self.question.divided
         ]
 
     @cached_property
@@ -133,7 +133,9 @@ class FirstOrder:
         """What there is room for; refused where it is not enough for what is always held."""
         output, tape, nodes = self.whole.output, self.whole.tape, len(self.rows)
         held = held_by(tape) + sum(share.held for share in self.shares) + SMALL_WORK
-        held += of_answer(nodes, output) + of_sampled_masks(nodes, output, self.question)
+        held += of_answer(nodes, output, self.question) + of_sampled_masks(
+            nodes, output, self.question
+        )
         budget = Budget(self.question, held)
         what, way = f"the layers and the answer of {nodes:,} nodes", of_activations(tape)
         budget.refuse_beyond(way, what, enough=lambda: float(self.cost(None).max()))
@@ -201,7 +203,7 @@ class FirstOrder:
             responses=self.responses(rows, self.wanted),
             root=root,
             mean=mean,
-            shares=dict.fromkeys(all_parts(), none),
+            shares=dict.fromkeys(self.question.parts, none),
             poor=torch.zeros(len(rows), dtype=torch.bool, device=rows.device),
         )
         for share in self.shares:

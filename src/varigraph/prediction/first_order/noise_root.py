@@ -282,9 +282,13 @@ class _Covariances:
                 ways = self.parents[value.number]
                 width = value.mean.shape[1]
                 parts = [operator.forward(self.of(x), pairs, width) for x, operator in ways]
-                found = torch.stack(parts).sum(0)
+                found = torch.stack(parts).sum(0) if parts else self._none(pairs, width)
             self.known[value.number] = pairs.with_values(found)
         return self.known[value.number]
+
+    def _none(self, pairs: Cotangents, width: int) -> Tensor:
+        """With what is no feature, and comes from none."""
+        return self.noise.values.new_zeros(len(pairs.row), self.noise.values.shape[1], width)
 
     def _linear(self, value: Affine, pairs: Cotangents) -> Tensor:
         parts = [

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
+from varigraph.errors import MissingRuleError
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.tape import Noise
 from varigraph.prediction.first_order.responses import Responses, all_sums
@@ -151,6 +152,12 @@ class NoiseShare(Share):
         super().__init__(source, network)
         added = [noise.added for noise in self.noises]
         self.alone = alone or NoiseAlone(added, {})
+        if len(self.alone.added) != len(added):
+            raise MissingRuleError(
+                f"the share of {source} cannot be told apart: it acts on values that nothing else "
+                "than another source makes uncertain",
+                'method="sampled", or consider fewer of them: sources=',
+            )
 
     @cached_property
     def noises(self) -> list[Noise]:

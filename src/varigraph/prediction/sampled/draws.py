@@ -91,7 +91,7 @@ def rounds(players: int) -> list[tuple[tuple[int, int], ...]]:
     return found
 
 
-#: Each source has streams of its own; ``masks`` draws those of the weights.
+#: Each source has streams of its own; ``masks`` draws those of the weights, fields have 4 to 6.
 FEATURES, LINKS = 2, 3
 LEVELS = 2**16
 #: Numbers in a word of the generator.
@@ -100,7 +100,7 @@ PER_WORD = 4
 AT_ONCE = 2**18
 
 
-def normals(shape: tuple[int, ...], sample: int, *, seed: int) -> Tensor:
+def normals(shape: tuple[int, ...], sample: int, *, seed: int, stream: int = FEATURES) -> Tensor:
     r"""Standard normal numbers, float32, by the inverse of their distribution.
 
     .. math::
@@ -114,15 +114,16 @@ def normals(shape: tuple[int, ...], sample: int, *, seed: int) -> Tensor:
         shape: how many.
         sample: number of the draw.
         seed: key of the generator.
+        stream: of the source that they are for.
 
     Example:
         >>> torch.equal(normals((3, 2), 5, seed=1), normals((3, 2), 5, seed=1))
         True
     """
     drawn = torch.empty(math.prod(shape), dtype=torch.float32)
-    stream, table = _stream(FEATURES, sample, seed), _quantiles()
+    words, table = _stream(stream, sample, seed), _quantiles()
     for block in drawn.split(AT_ONCE):
-        bits = stream.random_raw(-(-len(block) // PER_WORD)).view(np.uint16)[: len(block)]
+        bits = words.random_raw(-(-len(block) // PER_WORD)).view(np.uint16)[: len(block)]
         # index_select takes 32-bit numbers, and is 50 times faster than indexing by brackets.
         torch.index_select(table, 0, torch.from_numpy(bits.astype(np.int32)), out=block)
     return drawn.view(shape)

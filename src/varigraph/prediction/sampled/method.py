@@ -25,7 +25,7 @@ from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Explored, explored
-from varigraph.prediction.sources.source import INTERACTIONS, all_parts
+from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import Task, check_output, probabilities
 
 Watch = Callable[[Tensor], None]
@@ -50,7 +50,12 @@ def sampled(question: Question) -> Prediction:
     """
     found = sample(question)
     return answered(
-        found.logits, found.answer, sources=found.sources, runs=found.runs, task=question.task
+        found.logits,
+        found.answer,
+        sources=found.sources,
+        parts=question.parts,
+        runs=found.runs,
+        task=question.task,
     )
 
 
@@ -153,6 +158,7 @@ def answered(
     answers: SampledMoments,
     *,
     sources: tuple[str, ...],
+    parts: Sequence[str],
     runs: int,
     task: Task,
 ) -> Prediction:
@@ -162,20 +168,21 @@ def answered(
         logits: moments of the output before the softmax or the sigmoids.
         answers: moments of probabilities, or of the output itself in regression.
         sources: what was drawn.
+        parts: of the variance, shown whether drawn or not.
         runs: how often.
         task: what the output means.
     """
     of_logits = _written(logits, ("mean", "total"), ())
-    parts = (*sources, INTERACTIONS) if len(sources) > 1 else ()
-    values = ("mean", *parts) if len(sources) != 1 else ("mean", "total")
-    errors = ("mean", "total", *parts) if answers.batches >= FEWEST_BATCHES else ()
+    known = (*sources, INTERACTIONS) if len(sources) > 1 else ()
+    values = ("mean", *known) if len(sources) != 1 else ("mean", "total")
+    errors = ("mean", "total", *known) if answers.batches >= FEWEST_BATCHES else ()
     found = _written(answers, values, errors)
     mean = found["mean"]
     # One number, as often as it is needed: these take no memory.
     none, unknown = mean.new_zeros(()).expand_as(mean), mean.new_tensor(float("nan"))
-    by_source, error_by_source = dict.fromkeys(all_parts(), none), dict.fromkeys(all_parts(), none)
-    for part in parts or sources:
-        name = part if parts else "total"
+    by_source, error_by_source = dict.fromkeys(parts, none), dict.fromkeys(parts, none)
+    for part in known or sources:
+        name = part if known else "total"
         by_source[part] = found[name]
         error_by_source[part] = found.get(f"error of {name}", unknown.expand_as(mean))
     return Prediction(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
 
 from varigraph.moments import Propagation, propagating
 from varigraph.moments.messages import scaled_messages
@@ -141,12 +143,14 @@ class Inputs:
         coins: weights of the links; None for their chances, or for all of them.
         masking: the masks of dropout; None holds them at their means.
         masks_of: number of their draw.
+        fields: what takes the place of fields of the graph.
     """
 
     x: Tensor
     coins: Tensor | None = None
     masking: Masking | None = None
     masks_of: int | None = None
+    fields: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,11 +257,23 @@ class Network:
         x = inputs.x.clone() if self.writes else inputs.x
         with ExitStack() as stack:
             # A cache of links is of one graph, and whatever users keep is of one run.
-            kept = untouched(self.question.model, but_caches=self.removed is None)
+            same = self.removed is None and not inputs.fields
+            kept = untouched(self.question.model, but_caches=same)
             stack.enter_context(kept)
             stack.enter_context(propagating(Propagation()))
             stack.enter_context(running)
-            return self.question.run(x, *(self.removed.given if self.removed else ()))
+            return self.question.run(x, *self._graph(inputs))
+
+    def _graph(self, inputs: Inputs) -> tuple[Data, ...]:
+        """The graph of a run, where it is another than the question's."""
+        fewer = () if self.removed is None else self.removed.given
+        if not inputs.fields:
+            return fewer
+        graph = copy.copy(fewer[0] if fewer else self.question.graph)
+        assert graph is not None  # it has the fields
+        for name, value in inputs.fields.items():
+            graph[name] = value if self.removed is None else self.removed.left_of(name, value)
+        return (graph,)
 
     @property
     def removed(self) -> RemovedLinks | None:

@@ -105,6 +105,13 @@ class RemovedLinks:
         else:
             self.given = (without_links(self._graph, present != 0, self._links),)
 
+    def left_of(self, name: str, value: Tensor) -> Tensor:
+        """Another value of a field of the graph, as the running pass has it."""
+        if self._present is None or not self.given or not per_link(self._graph, name, value):
+            return value
+        left: Tensor = value[self._present != 0]
+        return left
+
     @contextmanager
     def blamed(self, question: Question) -> Iterator[None]:
         """What a network complains about here is said to be about a graph without links."""

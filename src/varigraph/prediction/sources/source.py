@@ -58,6 +58,7 @@ class Source(ABC):
         masks: whether its draws are the masks of dropout.
         in_small_space: whether its draws also fit features in a small space, see
             :class:`~varigraph.prediction.sampled.draws.SmallFeatures`.
+        optional: whether it is a part of an answer only where the graph says something about it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Source(ABC):
     places_noise: bool = True
     masks: bool = False
     in_small_space: bool = False
+    optional: bool = False
 
     def given(self, data: Data) -> Any:
         """What the graph says about it, kept as ``question.given[name]``; None for nothing."""
@@ -84,6 +86,10 @@ class Source(ABC):
         """Whether it is to be considered at all, once it is asked for."""
         return True
 
+    def check_question(self, question: Question) -> None:
+        """Look at what is asked before any work on it; may raise."""
+        return
+
     def acting(self, question: Question, *, plain: bool) -> AbstractContextManager[None]:
         """While this is open, the model is under its influence, on stand-ins or plain tensors."""
         return nullcontext()
@@ -96,6 +102,10 @@ class Source(ABC):
         See :func:`~varigraph.moments.propagation.with_noise`.
         """
         return x
+
+    def enter_graph(self, graph: Data, question: Question) -> Data:
+        """The graph with stand-ins for what this source makes uncertain in it, or as it was."""
+        return graph
 
     def share(self, network: FirstOrder) -> Share | None:
         """What it causes in the outputs, to first order; None: what its noises do."""
@@ -169,9 +179,15 @@ def register(source: Source) -> None:
     SOURCES[source.name] = source
 
 
-def all_parts() -> tuple[str, ...]:
-    """The parts of a variance, in the order in which they are shown."""
-    return (*SOURCES, INTERACTIONS)
+def all_parts(given: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """The parts of a variance, in the order in which they are shown.
+
+    Args:
+        given: what a graph says about sources; optional ones are left out where it says nothing.
+    """
+    said = {name for name, value in (given or {}).items() if value is not None}
+    shown = (name for name, source in SOURCES.items() if not source.optional or name in said)
+    return (*shown, INTERACTIONS)
 
 
 def about_network() -> tuple[str, ...]:
@@ -194,6 +210,16 @@ def entering(x: Gaussian, question: Question) -> Gaussian:  # [nodes, features]
     for source in considered(question):
         x = source.enter(x, question)
     return x
+
+
+def entered(question: Question) -> tuple[Data, ...]:
+    """The graph with all that is uncertain in it, where that is more than features and links."""
+    graph = question.graph
+    if graph is None:
+        return ()
+    for source in considered(question):
+        graph = source.enter_graph(graph, question)
+    return () if graph is question.graph else (graph,)
 
 
 def only(question: Question, names: frozenset[str]) -> Question:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from varigraph.metrics import accuracy, ece, interval_coverage, risk_coverage, spot_errors
 from varigraph.metrics.calibration import Reliability
-from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify.levels import Levels
 from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import PageSubject
@@ -27,19 +27,20 @@ def headline(subject: PageSubject) -> dict[str, Any]:
         "cards": [
             dict(zip(("label", "value", "hint"), card, strict=True)) for card in _cards(subject)
         ],
-        "shares": shares(subject.by_source),
+        "shares": shares(subject.by_source, subject.parts),
     }
 
 
-def shares(by_source: Tensor) -> dict[str, float]:  # [parts, nodes, outputs]
+def shares(by_source: Tensor, parts: Sequence[str]) -> dict[str, float]:  # [parts, nodes, outputs]
     """Each source's part of the mean variance, adding up to 1; all 0 where nothing is uncertain.
 
     Args:
         by_source: variance due to each source.
+        parts: their names.
     """
     means = by_source.flatten(1).mean(1)
     total = means.sum()
-    return dict(zip(all_parts(), (means / total.where(total > 0, 1)).tolist(), strict=True))
+    return dict(zip(parts, (means / total.where(total > 0, 1)).tolist(), strict=True))
 
 
 Card = tuple[str, str, str]
@@ -112,7 +113,7 @@ def charts(subject: PageSubject, levels: Levels) -> dict[str, Any]:
     return {
         "reliability": _reliability(subject) if judged else None,
         "risk": _risk(subject) if judged else None,
-        "noise": _noise(levels) if levels else None,
+        "noise": _noise(levels, subject.parts) if levels else None,
         "histogram": _histogram(subject, judged=judged),
     }
 
@@ -145,12 +146,12 @@ def _curve(uncertainty: Tensor, wrong: Tensor) -> dict[str, Any]:  # [nodes], [n
     }
 
 
-def _noise(levels: Levels) -> dict[str, Any]:
+def _noise(levels: Levels, parts: Sequence[str]) -> dict[str, Any]:
     ordered = sorted(levels, key=lambda level: level.noise)
     return {
         "level": [level.noise for level in ordered],
         "parts": {
-            part: [level.scores.by_source[part] for level in ordered] for part in all_parts()
+            part: [level.scores.by_source.get(part, 0.0) for level in ordered] for part in parts
         },
         "accuracy": [level.scores.accuracy for level in ordered],
     }

@@ -18,7 +18,6 @@ from varigraph.moments.links import Reading
 from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
 from varigraph.prediction.calling import Forward
-from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Audit, Level
 from varigraph.reporting.page.charts import charts, headline
 from varigraph.reporting.page.document import document, plotly_script
@@ -98,7 +97,7 @@ def report(
         "warnings": warnings,
         "task": "classification" if subject.classification else "regression",
         "outputs": subject.output_names,
-        "parts": list(all_parts()),
+        "parts": list(subject.parts),
         "groups": list(GROUPS.values()),
         "scored": subject.scored_as,
         "headline": headline(subject),
@@ -146,7 +145,7 @@ def making(prediction: Prediction, audit: Audit | None, about: Mapping[str, Any]
         audit: of that method, if there was one.
         about: what else to say, such as the seed.
     """
-    parts = {part: f"{prediction.by_source[part].double().mean():.3g}" for part in all_parts()}
+    parts = {part: f"{var.double().mean():.3g}" for part, var in prediction.by_source.items()}
     lines = {
         "Method": prediction.method,
         "Dropout masks or draws": prediction.samples or "none, closed form",

@@ -29,6 +29,7 @@ class PageSubject:
     Args:
         mean: expected answers, ``[nodes, outputs]``.
         by_source: variance due to each source, ``[parts, nodes, outputs]``.
+        parts: their names.
         classification: whether the answers are class probabilities; yes or no is two classes.
         task: what was predicted.
         truth: true classes ``[nodes]`` or values ``[nodes, outputs]``; None where unknown.
@@ -41,6 +42,7 @@ class PageSubject:
 
     mean: Tensor
     by_source: Tensor
+    parts: tuple[str, ...]
     classification: bool
     task: Task
     truth: Tensor | None
@@ -77,6 +79,7 @@ class PageSubject:
         return cls(
             mean=mean,
             by_source=parts,
+            parts=all_parts(prediction.by_source),
             classification=classification,
             task=prediction.task,
             truth=truth,
@@ -112,14 +115,15 @@ def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
             f"the prediction is a {type(prediction).__name__}",
             "prediction = vg.predict(model, graph)",
         )
-    named: dict[str, Any] = {part: prediction.by_source.get(part) for part in all_parts()}
+    names = all_parts(prediction.by_source)
+    named: dict[str, Any] = {part: prediction.by_source.get(part) for part in names}
     mean, *parts = (each.cpu().double() for each in tensors(mean=prediction.mean, **named))
     if mean.dim() != 2 or len(mean) != graph.num_nodes or mean.size(1) == 0:
         raise GraphError(
             f"the prediction has shape {tuple(mean.shape)}, the graph {graph.num_nodes} nodes",
             "predict all of its nodes: vg.predict(model, graph) without nodes=",
         )
-    for part, var in zip(all_parts(), parts, strict=True):
+    for part, var in zip(names, parts, strict=True):
         if var.shape != mean.shape:
             raise GraphError(
                 f"the prediction has shape {tuple(mean.shape)}, its variance by {part} "

@@ -15,7 +15,6 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.files import check_target, replacing, write_csv
 from varigraph.prediction import Prediction
-from varigraph.prediction.sources.source import all_parts
 
 Column = npt.NDArray[Any] | list[str]
 SUFFIXES = (".csv", ".parquet")
@@ -40,7 +39,7 @@ def table_columns(prediction: Prediction, graph: Data, nodes: Sequence[int]) -> 
     mean, total = _flat(prediction.mean), _flat(prediction.total)
     variances = {
         "total": total,
-        **{part: _flat(prediction.by_source[part]) for part in all_parts()},
+        **{part: _flat(var) for part, var in prediction.by_source.items()},
     }
     columns: dict[str, Column] = {"node": np.asarray(nodes, dtype=np.int64)}
     if graph.get("node_names") is not None:

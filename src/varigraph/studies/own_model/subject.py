@@ -20,7 +20,6 @@ from varigraph.options import seed_of
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.calling import Forward
 from varigraph.prediction.passes import NO_DROPOUT
-from varigraph.prediction.sources.source import all_parts
 from varigraph.studies.config import Progress, quiet
 from varigraph.studies.own_model.network import (
     check_call,
@@ -258,15 +257,15 @@ class Answer:
     @property
     def variance(self) -> dict[str, float]:
         """Total and parts: summed over classes, averaged over nodes."""
-        parts = {part: _mean_sum(self.prediction.by_source[part]) for part in all_parts()}
+        parts = {part: _mean_sum(var) for part, var in self.prediction.by_source.items()}
         return {"total": _mean_sum(self.prediction.total), **parts}
 
     @property
     def shares(self) -> dict[str, float] | None:
         """Parts of the variance, out of 1; None where there is no variance."""
         found = self.variance
-        total = found["total"]
-        return {part: found[part] / total for part in all_parts()} if total > 0 else None
+        total = found.pop("total")
+        return {part: var / total for part, var in found.items()} if total > 0 else None
 
     def record(self) -> dict[str, Any]:
         """The summary, as a JSON object."""
