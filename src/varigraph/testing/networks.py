@@ -282,12 +282,16 @@ def _with_fewer_links(graph: Data | HeteroData) -> Data | HeteroData:
     if isinstance(graph, Data):
         if graph.get("edge_prob") is None:
             return graph
-        return graph.edge_subgraph(torch.tensor(_present(_links(graph)), dtype=torch.bool))
+        return graph.edge_subgraph(_mask(_present(_links(graph)), graph))
     doubtful = [kind for kind in graph.edge_types if graph[kind].get("edge_prob") is not None]
     links = {kind: _links(graph[kind], kind, doubtful) for kind in doubtful}
     present = iter(_present([link for each in links.values() for link in each]))
     kept = {kind: [next(present) for _ in each] for kind, each in links.items()}
-    return graph.edge_subgraph({kind: torch.tensor(kept[kind], dtype=torch.bool) for kind in kept})
+    return graph.edge_subgraph({kind: _mask(kept[kind], graph[kind]) for kind in kept})
+
+
+def _mask(present: list[bool], store: Any) -> Tensor:  # [edges]
+    return torch.tensor(present, dtype=torch.bool, device=store.edge_index.device)
 
 
 def _links(store: Any, kind: Any = ("", "", ""), known: Any = ()) -> list[tuple[Any, ...]]:
