@@ -48,7 +48,7 @@ def test_numbers_that_are_not_finite_are_named(bad):
 def test_graphs_of_several_kinds_are_refused_for_now():
     with pytest.raises(GraphError) as caught:
         features(HeteroData())
-    assert "only homogeneous graphs are supported for now" in caught.value.problem
+    assert "only vg.predict takes several kinds of nodes" in caught.value.problem
     assert "to_homogeneous()" in caught.value.remedy
 
 

@@ -285,7 +285,7 @@ def test_graphs_that_cannot_be_right_are_refused(graph):
         (Data(edge_index=edges[:, :0], num_nodes=50), "has 0 links, too few for 3 folds"),
         (Data(edge_index=edges[:, :29], num_nodes=50), "has 29 links, too few for 3 folds"),
         (Data(edge_index=random_graph(20, 100), num_nodes=20), "100 of 190 pairs are linked"),
-        (HeteroData(), "only homogeneous"),
+        (HeteroData(), "several kinds of nodes"),
         (vg.Gaussian(torch.ones(2), torch.ones(2)), "not a torch_geometric.data.Data"),
     ):
         with pytest.raises(GraphError) as caught:

@@ -26,7 +26,7 @@ from varigraph.cli.options import (
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.prediction.tasks import Task as Tasks
-from varigraph.studies.own_model.rule_check import RuleCheck, RuleRow, rule_check
+from varigraph.studies.own_model.rule_check import DERIVED, RuleCheck, RuleRow, rule_check
 from varigraph.studies.own_model.subject import subject
 
 #: The exit code where something would be sampled.
@@ -94,7 +94,9 @@ def _print(title: str, found: RuleCheck) -> None:
         console.print(_table(found.functions, ("function", *HEADER[1:])))
     rows = (*found.layers, *(found.functions or ()))
     missing = sum(not row.covered for row in rows)
-    verdict = "everything has a rule" if not missing else f"{missing} of {len(rows)} have no rule"
+    derived = any(row.rule == DERIVED for row in rows)
+    verdict = "everything can be followed" if derived else "everything has a rule"
+    verdict = f"{missing} of {len(rows)} have no rule" if missing else verdict
     console.print(f"{verdict}; auto takes {found.method}: {found.reason}", soft_wrap=True)
 
 

@@ -24,7 +24,12 @@ from varigraph.options import place_of
 from varigraph.prediction.calling import Run, does_not_run
 from varigraph.prediction.question import refuse_scripted
 from varigraph.prediction.sources.source import considered
-from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
+from varigraph.prediction.tasks import (
+    Task,
+    check_rows,
+    looks_through_sigmoid,
+    looks_through_softmax,
+)
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question
@@ -93,6 +98,7 @@ class Answer(NamedTuple):
 def answer_of(out: Any, task: Task) -> Answer:
     """The value behind what a model returned, before its last softmax or sigmoid."""
     if isinstance(out, StandIn):
+        check_rows(out.shape)
         value = out.value
         if isinstance(value, Logits):
             return Answer(value.before, looks_through_softmax(task))

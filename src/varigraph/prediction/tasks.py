@@ -66,11 +66,7 @@ def check_output(out: Gaussian, task: Task, *, logits: bool = False) -> None:
             f"the answer is {mean.dtype}, {mean.layout} on {mean.device}, not real numbers",
             "return dense floats, such as logits",
         )
-    if mean.dim() != 2 or mean.numel() == 0:
-        raise ModelError(
-            f"the answer has shape {tuple(mean.shape)}, not one row per node",
-            "return [nodes, outputs]; more dimensions by out.flatten(1)",
-        )
+    check_rows(mean.shape)
     finite = mean.isfinite() & out.var.isfinite()
     if not bool(finite.all()):
         row = int((~finite).any(1).nonzero()[0])
@@ -95,6 +91,15 @@ def _check_width(mean: Tensor, task: Task) -> None:  # [nodes, outputs]
             f"the answer has shape {tuple(mean.shape)}, not one logit for each node",
             'labels that can be true together are task="multilabel", one class of several is '
             'task="classification"',
+        )
+
+
+def check_rows(shape: torch.Size) -> None:
+    """Raises if an answer of this shape has not one row per node."""
+    if len(shape) != 2 or shape.numel() == 0:
+        raise ModelError(
+            f"the answer has shape {tuple(shape)}, not one row per node",
+            "return [nodes, outputs]; more dimensions by out.flatten(1)",
         )
 
 

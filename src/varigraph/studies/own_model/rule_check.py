@@ -13,6 +13,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
 
 from varigraph.data.graph_parts import links
 from varigraph.errors import MissingRuleError, OptionError, TooLargeError
@@ -27,6 +28,7 @@ from varigraph.prediction.predict import FEW_DRAWS, ask
 from varigraph.prediction.tasks import Task
 
 NO_RULE = "no rule: is sampled"
+DERIVED = "no rule: by derivatives"
 OWN_CODE = "runs as it is"
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
@@ -38,8 +40,8 @@ class RuleRow:
     Args:
         where: the layer's name in the network, or the function's own.
         kind: its class; ``function`` for functions.
-        rule: the rule's name, or :data:`NO_RULE`, or :data:`OWN_CODE` for modules that only call
-            others.
+        rule: the rule's name, or :data:`NO_RULE`, or :data:`DERIVED` for functions of rows, or
+            :data:`OWN_CODE` for modules that are followed as they are written.
         exactness: what the rule promises.
         note: what it assumes, or why there is none.
     """
@@ -116,8 +118,9 @@ def rule_check(
     if graph is None:
         return RuleCheck(layers, None, *_presumed(model))
     called = called_functions(model, caller(model, graph, forward), graph.x)
-    functions = tuple(_row(f"{name}()", "function", rule) for name, rule in called.items())
     method, reason = _verdict(model, graph, forward=forward, task=task, memory=memory)
+    none = NO_RULE if method == "sampled" else DERIVED
+    functions = tuple(_row(f"{name}()", "function", rule, none) for name, rule in called.items())
     return RuleCheck(layers, functions, method, reason)
 
 
@@ -145,12 +148,13 @@ def layer_rows(model: nn.Module) -> Iterator[RuleRow]:
 
 def _is_part(module: nn.Module) -> bool:
     """Whether it is torch_geometric's own, and belongs to the layer above it."""
-    return type(module).__module__.startswith("torch_geometric.")
+    own = type(module).__module__.startswith("torch_geometric.")
+    return own and not isinstance(module, MessagePassing)
 
 
-def _row(where: str, kind: str, rule: Rule | None) -> RuleRow:
+def _row(where: str, kind: str, rule: Rule | None, none: str = NO_RULE) -> RuleRow:
     if rule is None:
-        return RuleRow(where, kind, NO_RULE)
+        return RuleRow(where, kind, none)
     return RuleRow(where, kind, rule_name(rule), rule.exactness, rule.note)
 
 
