@@ -10,6 +10,7 @@ from torch_geometric import nn as gnn
 
 import varigraph as vg
 from prediction.networks import made, noisy_ring
+from varigraph.errors import MissingRuleError
 
 METHODS = ["auto", "first-order", "covariance", "diagonal", "sampled"]
 
@@ -116,3 +117,24 @@ def test_masks_act_on_the_network_in_evaluation(network, method):
     ratio = float(pred.epistemic.sum() / runs.var(0).sum())
     assert ratio == pytest.approx(1, abs=0.1)
     assert torch.allclose(pred.mean, runs.mean(0), atol=0.1 * float(runs.std(0).max()))
+
+
+class DropsPositions(nn.Module):
+    """Dropout on something that no noise of the features reaches."""
+
+    def __init__(self):
+        super().__init__()
+        self.place, self.conv = nn.Linear(2, 4), gnn.SAGEConv(4, 3)
+
+    def forward(self, x, edge_index, pos):
+        return self.conv(x + F.dropout(self.place(pos), 0.5, self.training), edge_index)
+
+
+def test_dropout_of_other_inputs_is_not_forgotten():
+    graph, model = noisy_ring(), made(DropsPositions)
+    graph.pos = torch.ones(6, 2, dtype=torch.float64)
+    with pytest.raises(MissingRuleError, match="not made of the features"):
+        vg.predict(model, graph, method="first-order")
+    found = vg.predict(model, graph, samples=50, task="regression")
+    assert found.method.startswith("sampled")
+    assert bool((found.by_source["weights"].sum() > 0).all())

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd
 from torch_geometric.nn import Aggregation, MessagePassing
 
@@ -26,7 +27,7 @@ from varigraph.moments.registry import (
     overridden,
     rule_for_layer,
 )
-from varigraph.moments.stand_in import aggregating, asking, disguise, guised, reveal
+from varigraph.moments.stand_in import StandIn, aggregating, asking, disguise, guised, reveal
 
 CPU = torch.device("cpu")
 #: Layers of torch that no rule and no derivative by rows can follow.
@@ -66,28 +67,6 @@ def running(model: nn.Module, *, by_rules: bool, device: torch.device = CPU) -> 
 
 
 @contextmanager
-def no_randomness(device: torch.device, problem: str, remedy: str) -> Iterator[None]:
-    """Refuse models that draw random numbers meanwhile where nobody can see it, e.g. drop links.
-
-    Args:
-        device: where the model runs.
-        problem: what is said then.
-        remedy: and what to do.
-    """
-    before = generator_state(device)
-    yield
-    if not torch.equal(before, generator_state(device)):
-        raise ModelError(problem, remedy)
-
-
-def generator_state(device: torch.device) -> Tensor:
-    """The state of the generators that a model on a device draws from."""
-    if device.type != "cuda":
-        return torch.get_rng_state()
-    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])
-
-
-@contextmanager
 def _answered_by_rules(model: nn.Module) -> Iterator[None]:
     """While this is open, layers that have a rule are routed to it, and others run as written."""
     with ExitStack() as stack:
@@ -98,7 +77,31 @@ def _answered_by_rules(model: nn.Module) -> Iterator[None]:
             elif isinstance(module, MessagePassing):
                 _open_messages(module)
         stack.enter_context(_routed_functions(model))
+        stack.enter_context(_watched_dropout())
         yield
+
+
+@contextmanager
+def _watched_dropout() -> Iterator[None]:
+    """While this is open, dropout of what was not made of the features is refused."""
+    written = F.dropout
+
+    def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+        if isinstance(input, StandIn):
+            given = {"p": p, "training": training, "inplace": inplace}
+            return StandIn.__torch_function__(written, (), (input,), given)
+        if p > 0 and current().masked:
+            raise MissingRuleError(
+                "dropout acts on something that was not made of the features",
+                'method="sampled", or take the weights as certain: samples=0',
+            )
+        return written(input, p, training, inplace)
+
+    F.dropout = dropout
+    try:
+        yield
+    finally:
+        F.dropout = written
 
 
 def _open_messages(layer: Any) -> None:

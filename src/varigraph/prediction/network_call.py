@@ -18,7 +18,7 @@ from varigraph.data.kinds import StackedGraph
 from varigraph.errors import MissingRuleError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, StandIn
 from varigraph.moments.propagation import Propagation, current
-from varigraph.moments.running import no_randomness, running
+from varigraph.moments.running import running
 from varigraph.moments.softmax import Logits, before_sigmoid
 from varigraph.options import place_of
 from varigraph.prediction.calling import Run, does_not_run
@@ -121,6 +121,28 @@ def does_not_depend() -> ModelError:
         "let forward= and the model use the x that they are given, not data.x or a copy that was "
         "kept; or leave the features out: sources=",
     )
+
+
+@contextmanager
+def no_randomness(device: torch.device, problem: str, remedy: str) -> Iterator[None]:
+    """Refuse models that draw random numbers meanwhile where nobody can see it, e.g. drop links.
+
+    Args:
+        device: where the model runs.
+        problem: what is said then.
+        remedy: and what to do.
+    """
+    before = generator_state(device)
+    yield
+    if not torch.equal(before, generator_state(device)):
+        raise ModelError(problem, remedy)
+
+
+def generator_state(device: torch.device) -> Tensor:
+    """The state of the generators that a model on a device draws from."""
+    if device.type != "cuda":
+        return torch.get_rng_state()
+    return torch.cat([torch.get_rng_state(), torch.cuda.get_rng_state(device)])
 
 
 def no_randomness_but_dropout(device: torch.device) -> AbstractContextManager[None]:

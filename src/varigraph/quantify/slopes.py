@@ -16,8 +16,8 @@ from varigraph.data.graphs import called
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins
-from varigraph.moments.running import no_randomness
 from varigraph.options import one_of, whole
+from varigraph.prediction.network_call import no_randomness
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import VarigraphError
-from varigraph.moments.running import generator_state
 from varigraph.prediction.masks import Site
-from varigraph.prediction.network_call import does_not_depend
+from varigraph.prediction.network_call import does_not_depend, generator_state
 from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
 from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
 from varigraph.prediction.sampled.network import Inputs, Network, Prefix
