@@ -22,6 +22,8 @@ ERRORS = 4
 LINKS = torch.tensor([[0, 1, 1, 2, 2, 3, 3, 0, 1, 3], [1, 0, 2, 1, 3, 2, 0, 3, 3, 1]])
 CHANCE = torch.tensor([0.6, 0.6, 0.9, 0.9, 0.5, 0.5, 0.8, 0.8, 0.7, 0.4]).double()
 
+pytestmark = pytest.mark.filterwarnings("ignore:GAT can be called with edge_attr")
+
 
 def square(**more):
     """Four nodes; the last two columns are one link in two directions, with a coin for each."""
