@@ -43,7 +43,8 @@ def test_scores_are_those_of_the_stored_predictions_on_test_nodes(finished):
         whole = {name: torch.from_numpy(stored[name]) for name in (*all_parts(), *TOTALS)}
     scored = {name: values[nodes] for name, values in whole.items()}
     assert nodes.equal(graph.test_mask.nonzero().flatten())
-    assert score(scored["mean"], scored, graph.y[nodes]) == finished.levels[1].scores
+    parts = {name: scored[name] for name in all_parts()}
+    assert score(scored["mean"], parts, graph.y[nodes]) == finished.levels[1].scores
     assert whole["epistemic"].equal(whole["weights"])
     data = whole["features"] + whole["links"] + whole["interactions"]
     torch.testing.assert_close(whole["aleatoric"], data)

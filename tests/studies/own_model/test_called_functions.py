@@ -57,7 +57,7 @@ CASES = {
     "in place": (lambda x: x.relu_(), ["relu_"]),
     "cat": (lambda x: torch.cat([x, x], dim=1), ["cat"]),
     "dropout": (lambda x: F.dropout(x, 0.5, training=False), ["dropout"]),
-    "two missing": (lambda x: torch.erf(torch.sinh(x)), ["sinh", "erf"]),
+    "two missing": (lambda x: x.cumsum(0).sort(0).values, ["cumsum", "sort"]),
     "softmax": (lambda x: F.log_softmax(x, dim=-1), ["log_softmax"]),
     "pool": (lambda x: global_mean_pool(x, torch.zeros(12, dtype=torch.long)), None),
     "module": (nn.Linear(4, 2), ["linear"]),

@@ -28,7 +28,7 @@ def test_parts_that_the_user_gave_are_shown():
     found = rules(nn.Sequential(GINConv(inner), nn.Bilinear(2, 2, 2)))
     assert found["0.nn.0"] == "layers.linear"
     assert found["0.nn.2"] == "shapes.moves_alike"
-    assert found["0.nn.3"] == found["1"] == NO_RULE
+    assert found["0.nn.3"] == found["1"] == OWN_CODE
     assert "0.nn" not in found  # a container does nothing of its own
 
 
