@@ -88,7 +88,7 @@ def ready_made_sage_with_norm() -> nn.Module:
     return gnn.GraphSAGE(FEATURES, HIDDEN, 3, CLASSES, norm="batch_norm", jk="cat")
 
 
-@network()
+@network(call=lambda model, x, data: model(x, data.edge_index))  # though links have attributes
 def ready_made_gat() -> nn.Module:
     return gnn.GAT(FEATURES, HIDDEN, 2, CLASSES, heads=4, act="elu")
 

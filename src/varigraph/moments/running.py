@@ -17,6 +17,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch_geometric.nn import Aggregation, MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
+from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.links import plain
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import (
@@ -30,6 +31,7 @@ from varigraph.moments.registry import (
 from varigraph.moments.stand_in import StandIn, aggregating, asking, disguise, guised, reveal
 
 CPU = torch.device("cpu")
+DROPOUT = F.dropout
 #: Layers of torch that no rule and no derivative by rows can follow.
 ACROSS = (nn.RNNBase, nn.MultiheadAttention, nn.Transformer, _ConvNd)
 
@@ -84,24 +86,26 @@ def _answered_by_rules(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def _watched_dropout() -> Iterator[None]:
     """While this is open, dropout of what was not made of the features is refused."""
-    written = F.dropout
+    before = F.dropout
 
     def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
         if isinstance(input, StandIn):
             given = {"p": p, "training": training, "inplace": inplace}
-            return StandIn.__torch_function__(written, (), (input,), given)
+            return StandIn.__torch_function__(DROPOUT, (), (input,), given)
+        if isinstance(input, Gaussian):  # in a rule
+            return FUNCTIONS[DROPOUT](input, p, training, inplace)
         if p > 0 and current().masked:
             raise MissingRuleError(
                 "dropout acts on something that was not made of the features",
                 'method="sampled", or take the weights as certain: samples=0',
             )
-        return written(input, p, training, inplace)
+        return DROPOUT(input, p, training, inplace)
 
     F.dropout = dropout
     try:
         yield
     finally:
-        F.dropout = written
+        F.dropout = before
 
 
 def _open_messages(layer: Any) -> None:
