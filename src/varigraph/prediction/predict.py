@@ -297,7 +297,8 @@ def auto(question: Question) -> Prediction:
         if why is None or question.weights == "closed-form":
             raise  # a mistake in the options, or asked for by name, and sampling has none
         return _drawn(question, why)
-    if answer.approximate or _removes_links(question):
+    # Masks are large noise, which gates and products of a layer of no rule may bend.
+    if answer.approximate or _removes_links(question) or (answer.as_written and question.masked):
         return _checked(answer, question)
     return replace(answer, method=f"{answer.method}: {_rules(answer)}")
 
@@ -346,7 +347,7 @@ def _checked(answer: Prediction, question: Question) -> Prediction:
     said = f"{draws} draws have {ratio:.3g} times its variance"
     if PASSES[0] <= ratio <= PASSES[1] or question.weights == "closed-form":
         return replace(answer, method=f"{answer.method}: {said}")
-    names = ", ".join(answer.approximate) or "removed links"
+    names = ", ".join((*answer.approximate, *answer.as_written)) or "removed links"
     return _drawn(question, f"the rule of {names} is approximate, and off here: {said}")
 
 
