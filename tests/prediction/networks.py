@@ -52,3 +52,18 @@ def made(build, dtype=torch.float64, seed=1):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return build().to(dtype).eval()
+
+
+#: Of the two links of the tiny graph.
+CHANCES = 0.6, 0.9
+
+
+def tiny_graph():
+    """A path of three nodes with two uncertain links; only the feature of node 0 is noisy."""
+    a, b = CHANCES
+    return Data(
+        x=torch.tensor([[0.3], [-1.0], [0.8]]).double(),
+        x_var=torch.tensor([[0.5], [0.0], [0.0]]).double(),
+        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
+        edge_prob=torch.tensor([a, a, b, b]).double(),
+    )

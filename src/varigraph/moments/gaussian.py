@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial, wraps
@@ -62,13 +63,36 @@ _NUMBERS = count()
 def _operator(function: Callable[..., Any], *, swap: bool = False) -> Callable[..., Any]:
     """A Python operator that asks for the rule of ``function``."""
 
-    def operate(self: TensorLike, *args: Any) -> Any:
+    def operate(self: Operators, *args: Any) -> Any:
         return self.answer(function, *(reversed((self, *args)) if swap else (self, *args)))
 
     return operate
 
 
-class TensorLike:
+class Operators:
+    """Python's operators, each of which asks for the rule of a torch function."""
+
+    answer: Callable[..., Any]
+
+    __add__ = __radd__ = _operator(Tensor.add)
+    __sub__, __rsub__ = _operator(Tensor.sub), _operator(Tensor.sub, swap=True)
+    __mul__ = __rmul__ = _operator(Tensor.mul)
+    __truediv__, __rtruediv__ = _operator(Tensor.div), _operator(Tensor.div, swap=True)
+    __matmul__, __rmatmul__ = _operator(Tensor.matmul), _operator(Tensor.matmul, swap=True)
+    __pow__, __neg__ = _operator(Tensor.pow), _operator(Tensor.neg)
+    __getitem__, __setitem__ = _operator(Tensor.__getitem__), _operator(Tensor.__setitem__)
+    __iadd__, __isub__ = _operator(Tensor.add_), _operator(Tensor.sub_)
+    __imul__, __itruediv__ = _operator(Tensor.mul_), _operator(Tensor.div_)
+    __gt__, __ge__ = _operator(Tensor.gt), _operator(Tensor.ge)
+    __lt__, __le__ = _operator(Tensor.lt), _operator(Tensor.le)
+    __bool__, __float__ = _operator(Tensor.__bool__), _operator(Tensor.__float__)
+    __abs__, __rpow__ = _operator(Tensor.abs), _operator(Tensor.pow, swap=True)
+    # Left alone, Python would compare identities and answer False without a word.
+    __eq__, __ne__ = _operator(Tensor.eq), _operator(Tensor.ne)
+    __hash__ = object.__hash__
+
+
+class TensorLike(Operators):
     """Answers as a tensor would: torch functions, tensor methods and operators find their rule."""
 
     def _tensor(self) -> Tensor:
@@ -98,23 +122,6 @@ class TensorLike:
 
     def __len__(self) -> int:
         return len(self._tensor())
-
-    __add__ = __radd__ = _operator(Tensor.add)
-    __sub__, __rsub__ = _operator(Tensor.sub), _operator(Tensor.sub, swap=True)
-    __mul__ = __rmul__ = _operator(Tensor.mul)
-    __truediv__, __rtruediv__ = _operator(Tensor.div), _operator(Tensor.div, swap=True)
-    __matmul__, __rmatmul__ = _operator(Tensor.matmul), _operator(Tensor.matmul, swap=True)
-    __pow__, __neg__ = _operator(Tensor.pow), _operator(Tensor.neg)
-    __getitem__, __setitem__ = _operator(Tensor.__getitem__), _operator(Tensor.__setitem__)
-    __iadd__, __isub__ = _operator(Tensor.add_), _operator(Tensor.sub_)
-    __imul__, __itruediv__ = _operator(Tensor.mul_), _operator(Tensor.div_)
-    __gt__, __ge__ = _operator(Tensor.gt), _operator(Tensor.ge)
-    __lt__, __le__ = _operator(Tensor.lt), _operator(Tensor.le)
-    __bool__, __float__ = _operator(Tensor.__bool__), _operator(Tensor.__float__)
-    __abs__, __rpow__ = _operator(Tensor.abs), _operator(Tensor.pow, swap=True)
-    # Left alone, Python would compare identities and answer False without a word.
-    __eq__, __ne__ = _operator(Tensor.eq), _operator(Tensor.ne)
-    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,27 +166,31 @@ class Gaussian(TensorLike):
         return self.mean
 
 
-class Lazy(Gaussian):
-    """A value with a row for every link that is not formed unless somebody looks at it."""
+class Deferred(Gaussian, ABC):
+    """A value that is computed when somebody looks at it."""
 
     @property
+    @abstractmethod
     def known(self) -> Gaussian:
-        """The value itself, on record."""
-        raise NotImplementedError
+        """The value itself."""
 
     @property
     def mean(self) -> Tensor:
-        """Expected values of all links."""
+        """Expected values of all rows."""
         return self.known.mean
 
     @property
     def var(self) -> Tensor:
-        """Variances of all links."""
+        """Variances of all rows."""
         return self.known.var
 
+
+class Lazy(Deferred):
+    """A value with a row for every link that is not formed unless somebody looks at it."""
+
+    @abstractmethod
     def added_up(self, group: Tensor, count: int) -> Gaussian:  # [links]
         """The sum over the links of each of so many groups."""
-        raise NotImplementedError
 
 
 def settled(x: Gaussian) -> Gaussian:
@@ -211,7 +222,7 @@ Make = Callable[[slice], Gaussian]
 RuleOfNodes = TypeVar("RuleOfNodes", bound=Callable[..., Gaussian])
 
 
-class ByRows(Gaussian):
+class ByRows(Deferred):
     """A value ``[nodes, features]`` whose rows are computed when they are asked for.
 
     Whoever asks for ``mean`` or ``var`` gets them whole. Rules that look at every node by itself
@@ -293,16 +304,6 @@ class ByRows(Gaussian):
                 f"MiB, and the memory leaves {self.limit / 2**20:,.0f} MiB for that",
                 "give more memory=",
             )
-
-    @property
-    def mean(self) -> Tensor:
-        """Expected values of all nodes."""
-        return self.known.mean
-
-    @property
-    def var(self) -> Tensor:
-        """Variances of all nodes."""
-        return self.known.var
 
     def rows(self, rows: slice) -> Gaussian:
         """Some rows of the value."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,8 @@ def _reducing(function: Any) -> Answer:
             ones = F.one_hot(columns).T.to(value._tensor())
             value = layers.linear(value, ones / ones.sum(1, keepdim=True) if average else ones)
         if 0 in over and len(value) > 1:
-            value = row_sums(value, _all_rows(value, average))
+            every = torch.zeros(len(value), dtype=torch.long)
+            value = row_sums(value, _within(every, value, average))
         return Shaped(value, shape)
 
     return reduce
@@ -66,8 +67,13 @@ def _columns_over(axes: tuple[int, ...], over: set[int]) -> Tensor | None:  # [f
     """Which column of the result each column goes to; None where none is reduced."""
     if not over:
         return None
-    left = [1 if axis in over else size for axis, size in enumerate(axes)][1:]
-    return torch.arange(torch.Size(left).numel()).view(left).expand(axes[1:]).reshape(-1)
+    return _merged(axes[1:], {axis - 1 for axis in over})
+
+
+def _merged(sizes: Sequence[int], over: set[int]) -> Tensor:
+    """Where each number of axes of these sizes goes when some of them are reduced."""
+    left = [1 if axis in over else size for axis, size in enumerate(sizes)]
+    return torch.arange(torch.Size(left).numel()).view(left).expand(tuple(sizes)).reshape(-1)
 
 
 def _rows_over(x: Shaped, dim: Axes) -> Tensor | None:  # [rows]
@@ -78,24 +84,14 @@ def _rows_over(x: Shaped, dim: Axes) -> Tensor | None:  # [rows]
     over = {each % len(x.shape) for each in ([dim] if isinstance(dim, int) else dim)}
     if not over or max(over) >= axes[0]:
         return None
-    front = x.shape[: axes[0]]
-    left = [1 if axis in over else size for axis, size in enumerate(front)]
-    return torch.arange(torch.Size(left).numel()).view(left).expand(front).reshape(-1)
+    return _merged(x.shape[: axes[0]], over)
 
 
 def _within(group: Tensor, value: Gaussian, average: bool) -> Sparse:  # [rows]
-    like, order = value._tensor(), group.argsort(stable=True)
-    groups = int(group.max()) + 1
+    """The matrix that adds up, or averages, rows of groups that are all of one size."""
+    like, groups = value._tensor(), int(group.max()) + 1
     weight = like.new_full((len(group),), groups / len(group) if average else 1.0)
-    place, row = (each.to(like.device) for each in (group[order], order))
-    return Sparse(place, row, weight, (groups, len(group)))
-
-
-def _all_rows(value: Gaussian, average: bool) -> Sparse:
-    every = torch.arange(len(value), device=value._tensor().device)
-    ones = torch.ones_like(every, dtype=value._tensor().dtype)
-    weight = ones / len(value) if average else ones
-    return Sparse(torch.zeros_like(every), every, weight, (1, len(value)))
+    return members(group.to(like.device), groups, weight)
 
 
 def _moments_alone(x: Shaped, dim: Axes, keepdim: bool, *, average: bool) -> Shaped:

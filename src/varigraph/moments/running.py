@@ -73,7 +73,7 @@ def _answered_by_rules(model: nn.Module) -> Iterator[None]:
     """While this is open, layers that have a rule are routed to it, and others run as written."""
     with ExitStack() as stack:
         for module in model.modules():
-            rule = None if _why_altered(module) else rule_for_layer(module)
+            rule = None if _altered(module) else rule_for_layer(module)
             if rule is not None:
                 stack.enter_context(_routed(module, rule))
             elif isinstance(module, MessagePassing):
@@ -225,15 +225,14 @@ def _why_uncovered(module: nn.Module) -> str | None:
     return kind.__name__ if isinstance(module, ACROSS) and kind not in TRANSPARENT else None
 
 
-def _why_altered(layer: nn.Module) -> str | None:
+def _altered(layer: nn.Module) -> bool:
+    """Whether hooks, or an explanation mask, change the messages of a layer."""
     if not isinstance(layer, MessagePassing):
-        return None
+        return False
     hooks = [name for name, value in vars(layer).items() if "_forward_" in name and value]
     # torch's own hooks run around a layer, whoever computes it; those of messages run inside.
     inside = [name for name in hooks if name.startswith(("_propagate", "_message", "_aggregate"))]
-    if inside or layer._explain:
-        return f"{type(layer).__name__} has hooks or an explanation mask that change its messages"
-    return None
+    return bool(inside or layer._explain)
 
 
 def _refuse_uncovered(model: nn.Module) -> None:

@@ -12,7 +12,7 @@ from torch.nn import Parameter
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.differentiated import rowwise
-from varigraph.moments.gaussian import ABOUT, Gaussian, settled
+from varigraph.moments.gaussian import ABOUT, Gaussian, Operators, settled
 from varigraph.moments.propagation import current
 from varigraph.moments.reductions import refuse_links_by_hand
 from varigraph.moments.registry import IN_PLACE, Rule, rule_for_function
@@ -62,16 +62,7 @@ class _Storage:
     version = 0
 
 
-def _operator(function: Any, *, swap: bool = False) -> Any:
-    """A Python operator that asks for the rule of ``function``."""
-
-    def operate(self: StandIn, other: Any) -> Any:
-        return _answer(function, *((other, self) if swap else (self, other)))
-
-    return operate
-
-
-class StandIn(Tensor):
+class StandIn(Operators, Tensor):  # whose operators come first
     """A :class:`Gaussian` in the guise of a tensor, handed to the user's own code.
 
     It is a tensor for ``isinstance`` and has a tensor's shape, type and device, so that code that
@@ -156,19 +147,11 @@ class StandIn(Tensor):
     def __repr__(self) -> str:  # type: ignore[override]
         return f"StandIn({self._value!r})"
 
-    __hash__ = object.__hash__
-    # Those of torch take an error of ours for their own word that operands do not fit.
-    __add__ = __radd__ = _operator(Tensor.add)
-    __sub__, __rsub__ = _operator(Tensor.sub), _operator(Tensor.sub, swap=True)
-    __mul__ = __rmul__ = _operator(Tensor.mul)
-    __truediv__, __rtruediv__ = _operator(Tensor.div), _operator(Tensor.div, swap=True)
-    __matmul__, __rmatmul__ = _operator(Tensor.matmul), _operator(Tensor.matmul, swap=True)
-    __pow__, __rpow__ = _operator(Tensor.pow), _operator(Tensor.pow, swap=True)
-    __iadd__, __isub__ = _operator(Tensor.add_), _operator(Tensor.sub_)
-    __imul__, __itruediv__ = _operator(Tensor.mul_), _operator(Tensor.div_)
-    __gt__, __ge__ = _operator(Tensor.gt), _operator(Tensor.ge)
-    __lt__, __le__ = _operator(Tensor.lt), _operator(Tensor.le)
-    __eq__, __ne__ = _operator(Tensor.eq), _operator(Tensor.ne)
+    # Operators of torch take an error of ours for their own word that operands do not fit.
+    @staticmethod
+    def answer(function: Callable[..., Any], *args: Any) -> Any:
+        """Apply a rule to the values behind the guises."""
+        return _answer(function, *args)
 
 
 def _attribute(getter: Any, guise: StandIn, *_: Any) -> Any:

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import dropout_edge, erdos_renyi_graph, to_torch_csr_tensor
 
 import varigraph as vg
-from prediction.networks import Functional, WithModules, made, noisy_ring, ring
+from prediction.networks import CHANCES, Functional, WithModules, made, noisy_ring, ring, tiny_graph
 from prediction.test_predict import Neuron, reference_graph
 from varigraph.errors import ModelError, OptionError
 from varigraph.prediction.masks import Site, draw_masks
@@ -43,7 +43,7 @@ def uncertain_ring(prob=0.7, **options):
 
 # ---- against enumeration ----
 
-RATE, CHANCES = 0.25, (0.6, 0.9)
+RATE = 0.25
 
 
 class Tiny(nn.Module):
@@ -54,17 +54,6 @@ class Tiny(nn.Module):
     def forward(self, x, edge_index):
         x = F.dropout(self.first(x, edge_index).tanh(), RATE, training=self.training)
         return self.second(x, edge_index)
-
-
-def tiny_graph():
-    """A path of three nodes with two uncertain links; only the feature of node 0 is noisy."""
-    a, b = CHANCES
-    return Data(
-        x=torch.tensor([[0.3], [-1.0], [0.8]]).double(),
-        x_var=torch.tensor([[0.5], [0.0], [0.0]]).double(),
-        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
-        edge_prob=torch.tensor([a, a, b, b]).double(),
-    )
 
 
 def enumerated(model, answer, sources=("features", "links", "weights")):

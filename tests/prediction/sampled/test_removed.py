@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data
 from torch_geometric.utils import to_torch_csr_tensor
 
 import varigraph as vg
+from prediction.networks import CHANCES, tiny_graph
 from varigraph.errors import ModelError
 from varigraph.sparse import without_notices
 
@@ -271,7 +272,7 @@ def test_an_answer_about_the_links_that_there_are_is_refused():
 
 # ---- together with other sources ----
 
-RATE, CHANCES = 0.25, (0.6, 0.9)
+RATE = 0.25
 
 
 class Tiny(nn.Module):
@@ -282,17 +283,6 @@ class Tiny(nn.Module):
     def forward(self, x, edge_index):
         x = F.dropout(self.first(x, edge_index).tanh(), RATE, training=self.training)
         return self.second(x, edge_index)
-
-
-def three():
-    """A path of three nodes with two uncertain links; only the feature of node 0 is noisy."""
-    a, b = CHANCES
-    return Data(
-        x=torch.tensor([[0.3], [-1.0], [0.8]]).double(),
-        x_var=torch.tensor([[0.5], [0.0], [0.0]]).double(),
-        edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]),
-        edge_prob=torch.tensor([a, a, b, b]).double(),
-    )
 
 
 def every_answer(model):
@@ -329,7 +319,7 @@ def test_every_source_has_its_part():
     joint = np.einsum("i,j,k->ijk", *chances)[..., None, None]
     mean = (joint * out).sum((0, 1, 2))
     total = (joint * (out - mean) ** 2).sum((0, 1, 2))
-    pred = sampled(model, three(), samples=8000)
+    pred = sampled(model, tiny_graph(), samples=8000)
     assert_agrees(pred, torch.from_numpy(mean), torch.from_numpy(total))
     rest = total.copy()
     for place, name in enumerate(("features", "links", "weights")):

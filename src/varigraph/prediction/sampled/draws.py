@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from varigraph.moments import Gaussian
+from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.masks import WEIGHTS
@@ -167,6 +167,22 @@ def _stream(source: int, sample: int, seed: int) -> np.random.Philox:
 
 #: How much narrower the small space must be to be worth the change of basis.
 NARROWER = 2
+
+
+class TossedLinks:
+    """Links about each of which a coin decides."""
+
+    _links: LinkProbabilities
+
+    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
+        """What the coins show for each listed link: 1 if it is there, else 0.
+
+        Args:
+            sample: number of the draw.
+            seed: key of the generator.
+        """
+        of_link = self._links.coins
+        return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
 
 class Features(Protocol):

@@ -17,11 +17,11 @@ from torch_geometric.nn import MessagePassing
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.running import unchanged
-from varigraph.prediction.sampled.draws import coins
+from varigraph.prediction.sampled.draws import TossedLinks
 from varigraph.sparse import csr_tensor
 
 
-class DrawnLinks:
+class DrawnLinks(TossedLinks):
     """The weights of links in the running pass; hooks stay while draws change.
 
     One coin decides about both directions of a link, where their chances agree, and about all of
@@ -36,16 +36,6 @@ class DrawnLinks:
         self.nodes, self.listed, self.repeats = links.nodes, links.listed, links.repeats
         self.places = links.places
         self.met = self.tossed = False
-
-    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
-        """What the coins show, for each listed link.
-
-        Args:
-            sample: number of the draw.
-            seed: key of the generator.
-        """
-        of_link = self._links.coins
-        return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
     def show(self, weights: Tensor | None) -> None:  # [edges]
         """Begin a pass with these weights; None for the chances."""

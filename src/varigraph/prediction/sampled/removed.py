@@ -29,7 +29,7 @@ from varigraph.options import place_of
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import plain_answer
 from varigraph.prediction.question import Question
-from varigraph.prediction.sampled.draws import coins
+from varigraph.prediction.sampled.draws import TossedLinks
 from varigraph.sparse import without_notices
 
 #: What is about graphs or nodes, or is asked about, however many entries it happens to have.
@@ -43,7 +43,7 @@ MATRICES: dict[torch.layout, Callable[..., Tensor]] = {
 }
 
 
-class RemovedLinks:
+class RemovedLinks(TossedLinks):
     """The graph of the running pass: that of the question without the links that are absent.
 
     Nothing of the network is changed: degrees, neighbour counts, attention and maxima are those of
@@ -77,16 +77,6 @@ class RemovedLinks:
     def tensors(self) -> list[Tensor]:
         """What the graph of the running pass says about links."""
         return _link_tensors(self.given[0] if self.given else self._graph)
-
-    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
-        """Whether each listed link is there, 1 or 0.
-
-        Args:
-            sample: number of the draw.
-            seed: key of the generator.
-        """
-        of_link = self._links.coins
-        return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
     @property
     def without_doubt(self) -> Tensor:  # [edges]
