@@ -14,9 +14,9 @@ SEED ?= 0
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
 
-# One thread: on tensors this small more of them only wait for each other.
+# A process for every core, each with one thread: on tensors this small more of them only wait.
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -87,7 +87,8 @@ def test_bytes_of_a_pass_are_those_of_its_numbers():
     tape.bends.append(Bend(z, y, torch.zeros(10, 4)))
     # One for the features' variance, mean and variance of y, variance of z, and the rest.
     assert memory.held_by(tape) == 4 * (1 + 80 + 40 + 40 + 4 + 40 + 40)
-    assert memory.of_answer(5, y) == 4 * 5 * 4 * 7
+    question = ask(made(Functional), noisy_ring())
+    assert memory.of_answer(5, y, question) == 4 * 5 * 4 * (3 + len(question.parts))
 
 
 @pytest.mark.parametrize("build", [Functional, lambda: GCN(4, 8, 2, 3, dropout=0.2)])
