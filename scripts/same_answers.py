@@ -21,7 +21,7 @@ from torch_geometric import nn as gnn
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.prediction.predict import Method
+from varigraph.choices import Method
 
 ALLOWED = 1e-6
 METHODS: tuple[Method, ...] = ("first-order", "covariance", "diagonal", "sampled")

@@ -11,6 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "varigraph"
 FILES = sorted(PACKAGE.rglob("*.py"))
 FLOW = [
     "errors",
+    "choices",
+    "interrupts",
     "options",
     "files",
     "kernels",
@@ -98,6 +100,7 @@ OTHER_MEANINGS = {
     "__init__.py": {"links"},
     "baselines/bgcn.py": {"weights"},
     "cli/graphs.py": {"links", "features"},
+    "cli/study.py": {"features"},
     "data/graphs.py": {"links"},
     "links/crossfit.py": {"links", "features"},
     "links/subgraphs.py": {"links"},

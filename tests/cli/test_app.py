@@ -2,7 +2,10 @@ import ast
 import builtins
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import typer
@@ -10,8 +13,10 @@ from typer.testing import CliRunner
 
 import varigraph
 from varigraph import __main__
+from varigraph.choices import DATASETS, Method
 from varigraph.cli import app
-from varigraph.data import DATASETS
+from varigraph.data.data_sets import DATA_SETS
+from varigraph.prediction.predict import METHODS
 
 WIDE = {"COLUMNS": "400", "TERMINAL_WIDTH": "400"}
 
@@ -117,6 +122,39 @@ def test_files_are_completed_next_to_data_sets(tmp_path, monkeypatch):
     (tmp_path / "cover.npz").touch()
     monkeypatch.chdir(tmp_path)
     assert graphs("co") == ["cora", "computers", "cover.npz"]
+
+
+AT_ONCE = """
+import sys
+from typer.testing import CliRunner
+from varigraph.cli import app
+
+for words in WORDS:
+    assert CliRunner().invoke(app, words).exit_code == 0, words
+env = {
+    "_VARIGRAPH_COMPLETE": "complete_bash",
+    "COMP_WORDS": "varigraph predict a.py:f cora --method f",
+    "COMP_CWORD": "5",
+}
+completed = CliRunner().invoke(app, [], prog_name="varigraph", env=env)
+assert completed.stdout.split() == ["first-order"]
+slow = {"torch", "torch_geometric", "numpy", "scipy", "matplotlib"} & set(sys.modules)
+assert not slow, slow
+"""
+
+
+def test_help_version_and_completion_do_without_torch():
+    words = [["--version"], ["--help"], *([*path, "--help"] for path in COMMANDS)]
+    code = f"WORDS = {words}\n{AT_ONCE}"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_words_that_are_completed_are_those_that_are_known():
+    assert ("cora", *DATA_SETS) == DATASETS
+    assert get_args(Method) == tuple(METHODS)
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 import varigraph as vg
 from studies.comparison.tiny_computers import write_computers
+from varigraph.choices import DATASETS
 from varigraph.cli import app
-from varigraph.data import DATASETS
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,13 @@ import json
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from cli.test_app import COMMANDS, LEAVES
 from varigraph import __main__
 from varigraph.cli import app
-from varigraph.cli.mistakes import SAME, as_options
+from varigraph.cli.mistakes import SAME, as_options, explained
 
 #: A mistake for each verb that is found before any work.
 MISTAKES = {
@@ -105,6 +106,22 @@ def test_signs_that_the_terminal_lacks_are_spelt_out(monkeypatch):
     __main__.spell_out()
     print("–", flush=True)
     assert screen.getvalue() == b"\\u2013\n"
+
+
+def test_a_package_that_only_the_work_needs_is_named(capsys):
+    with pytest.raises(typer.Exit) as exit_, explained(as_json=True):
+        raise ModuleNotFoundError(name="matplotlib")
+    assert exit_.value.exit_code == 2
+    assert json.loads(capsys.readouterr().out)["error"] == {
+        "kind": "VarigraphError",
+        "message": "matplotlib is missing",
+        "remedy": 'pip install "varigraph[cli]"',
+    }
+
+
+def test_other_packages_that_are_missing_are_not_hidden():
+    with pytest.raises(ModuleNotFoundError), explained():
+        raise ModuleNotFoundError(name="theirs")
 
 
 @pytest.mark.parametrize(

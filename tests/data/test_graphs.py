@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from varigraph.data import DATASETS, load
+from varigraph.choices import DATASETS
+from varigraph.data import load
 from varigraph.errors import DatasetError
 
 PARTS = {"x", "edge_index", "y", "train_mask", "val_mask", "test_mask"}

@@ -1,6 +1,6 @@
 import pytest
 
-from varigraph.data import DATASETS
+from varigraph.choices import DATASETS
 from varigraph.errors import DatasetError
 from varigraph.studies.dataset_facts import ORIGINS, SIZES, dataset_facts
 

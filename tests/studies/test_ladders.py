@@ -3,7 +3,8 @@ import json
 import pytest
 
 from varigraph.errors import OptionError
-from varigraph.studies.sensitivity import DOUBT, NOISE, Ladders
+from varigraph.studies.defaults import DOUBT, NOISE
+from varigraph.studies.sensitivity import Ladders
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import json
 import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from varigraph.choices import Task as Tasks
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import (
     Arguments,
@@ -25,9 +26,9 @@ from varigraph.cli.options import (
     Weights,
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
-from varigraph.prediction.tasks import Task as Tasks
-from varigraph.studies.own_model.rule_check import DERIVED, RuleCheck, RuleRow, rule_check
-from varigraph.studies.own_model.subject import subject
+
+if TYPE_CHECKING:
+    from varigraph.studies.own_model.rule_check import RuleCheck, RuleRow
 
 #: The exit code where something would be sampled.
 SAMPLED = 1
@@ -62,6 +63,9 @@ def check(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
+        from varigraph.studies.own_model.rule_check import rule_check
+        from varigraph.studies.own_model.subject import subject
+
         asked = subject(
             model,
             graph,
@@ -94,7 +98,7 @@ def _print(title: str, found: RuleCheck) -> None:
         console.print(_table(found.functions, ("function", *HEADER[1:])))
     rows = (*found.layers, *(found.functions or ()))
     missing = sum(not row.covered for row in rows)
-    derived = any(row.rule == DERIVED for row in rows)
+    derived = any(row.derived for row in rows)
     verdict = "everything can be followed" if derived else "everything has a rule"
     verdict = f"{missing} of {len(rows)} have no rule" if missing else verdict
     console.print(f"{verdict}; auto takes {found.method}: {found.reason}", soft_wrap=True)

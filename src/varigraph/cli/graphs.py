@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from varigraph.choices import DATASETS
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import Fresh, Json, Root, Seed, datasets
 from varigraph.cli.terminal import progress_bars, stdout
-from varigraph.data import DATASETS
-from varigraph.links.link_probabilities import Odds
-from varigraph.links.methods import Method
-from varigraph.reporting.tables import link_quality
 from varigraph.reporting.text_table import TextTable, terminal
-from varigraph.studies.config import in_hundredths
-from varigraph.studies.dataset_facts import (
-    SPLIT,
-    DatasetFacts,
-    all_facts,
-    dataset_facts,
-    graph_facts,
-)
-from varigraph.studies.links import LinksOutcome, links_study, quality_record
+
+if TYPE_CHECKING:
+    from varigraph.links.link_probabilities import Odds
+    from varigraph.links.methods import Method
+    from varigraph.studies.dataset_facts import DatasetFacts
+    from varigraph.studies.links import LinksOutcome
 
 HEADER = ("name", "files", "nodes", "links", "features", "classes")
 
@@ -49,6 +43,8 @@ def data(
     variance. Nothing is downloaded.
     """
     with explained(STOPPED, as_json=as_json):
+        from varigraph.studies.dataset_facts import all_facts, dataset_facts, graph_facts
+
         if name is None:
             listed = all_facts(root=root)
             shown: Any = [facts.record() for facts in listed]
@@ -65,6 +61,8 @@ def data(
 
 
 def _print_all(listed: list[DatasetFacts]) -> None:
+    from varigraph.studies.dataset_facts import SPLIT
+
     rows = tuple(
         (facts.name, "there" if facts.there else "not there", *_numbers(facts)) for facts in listed
     )
@@ -100,6 +98,8 @@ def _print_one(facts: DatasetFacts, shown: dict[str, Any]) -> None:
 
 
 def _lines(facts: DatasetFacts) -> list[str]:
+    from varigraph.studies.dataset_facts import SPLIT
+
     nodes, links, features, classes = _numbers(facts)
     looked = f"; looked in {', '.join(facts.looked_in)}" if not facts.there else ""
     return [
@@ -163,11 +163,14 @@ def links(
     What was broken off goes on after the last finished fold.
     """
     with explained(as_json=as_json), progress_bars() as show:
+        from varigraph.studies.config import in_hundredths
+        from varigraph.studies.links import links_study, quality_record
+
         outcome = links_study(
             source,
-            method=cast(Method, method),  # checked where all options are
+            method=cast("Method", method),  # checked where all options are
             folds=folds,
-            odds=cast(Odds, odds),
+            odds=cast("Odds", odds),
             seed=seed,
             out=out,
             root=root,
@@ -182,6 +185,8 @@ def links(
 
 
 def _print_links(outcome: LinksOutcome) -> None:
+    from varigraph.reporting.tables import link_quality
+
     console = stdout()
     console.print(f"{outcome.title}: quality at balanced odds", soft_wrap=True)
     console.print(link_quality(outcome.quality))

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import typer
@@ -16,8 +17,9 @@ from typer.core import TyperGroup
 
 from varigraph.errors import VarigraphError
 from varigraph.files.whole_file import UnusedFileWarning
+from varigraph.interrupts import INTERRUPTED, leaving_at_once
 
-MISTAKE, INTERRUPTED = 2, 130
+MISTAKE = 2
 GOES_ON = "stopped; what was finished is kept, the same command goes on"
 STOPPED = "stopped; nothing was written"
 #: Options that have the same name in Python and on the command line.
@@ -32,25 +34,40 @@ _KEYWORD = re.compile(
 def explained(stopped: str = GOES_ON, *, as_json: bool = False) -> Iterator[None]:
     """Within it, our own errors exit with 2, and Ctrl-C with 130; unused files are noted.
 
+    All work is done within it, and torch, which takes seconds, comes when it is entered: help and
+    completion do without.
+
     Args:
         stopped: what to say after Ctrl-C.
         as_json: print errors as JSON, where results would be.
     """
+    with leaving_at_once():
+        import_module("varigraph.prediction")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UnusedFileWarning)
             warnings.showwarning = _note
             yield
     except VarigraphError as error:
-        if as_json:
-            problem, remedy = as_options(error.problem), as_options(error.remedy)
-            print_mistake(type(error).__name__, problem, remedy)
-        else:
-            print(f"error: {as_options(str(error))}", file=sys.stderr)
+        _print_error(error, as_json=as_json)
+        raise typer.Exit(MISTAKE) from error
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        missing = VarigraphError(f"{error.name} is missing", 'pip install "varigraph[cli]"')
+        _print_error(missing, as_json=as_json)
         raise typer.Exit(MISTAKE) from error
     except KeyboardInterrupt as error:
         print(stopped, file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from error
+
+
+def _print_error(error: VarigraphError, *, as_json: bool) -> None:
+    if as_json:
+        problem, remedy = as_options(error.problem), as_options(error.remedy)
+        print_mistake(type(error).__name__, problem, remedy)
+    else:
+        print(f"error: {as_options(str(error))}", file=sys.stderr)
 
 
 def as_options(text: str) -> str:

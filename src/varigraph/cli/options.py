@@ -8,10 +8,8 @@ from typing import Annotated, get_args
 
 import typer
 
-from varigraph.data import DATASETS
-from varigraph.moments.links import Reading
-from varigraph.prediction.predict import METHODS
-from varigraph.prediction.tasks import Task as Tasks
+from varigraph.choices import DATASETS, Method, Reading
+from varigraph.choices import Task as Tasks
 
 NETWORK, METHOD, NOISE, OUTPUT = "Network", "Method", "Noise and links", "Output"
 
@@ -28,7 +26,7 @@ def graphs(incomplete: str) -> list[str]:
 
 def methods(incomplete: str) -> list[str]:
     """Methods of prediction that begin with this text."""
-    return [name for name in METHODS if name.startswith(incomplete)]
+    return [name for name in get_args(Method) if name.startswith(incomplete)]
 
 
 def readings(incomplete: str) -> list[str]:

@@ -7,9 +7,8 @@ import sys
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
 
 from varigraph.cli.mistakes import STOPPED, explained
@@ -31,15 +30,11 @@ from varigraph.cli.options import (
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.errors import OptionError
-from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.reporting.text_table import TextTable, terminal
-from varigraph.studies.own_model.prediction_table import (
-    Column,
-    check_table_file,
-    table_columns,
-    write_table,
-)
-from varigraph.studies.own_model.subject import Answer, answered, subject
+
+if TYPE_CHECKING:
+    from varigraph.studies.own_model.prediction_table import Column
+    from varigraph.studies.own_model.subject import Answer
 
 
 def predict(
@@ -154,6 +149,13 @@ def predict(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
+        from varigraph.studies.own_model.prediction_table import (
+            check_table_file,
+            table_columns,
+            write_table,
+        )
+        from varigraph.studies.own_model.subject import answered, subject
+
         if out is not None:
             check_table_file(out)
         asked = subject(
@@ -221,7 +223,7 @@ SHOWN = {
 }
 HEADS = {
     **{"confidence_std": "", "std": "", "predicted_name": "", "total": "variance"},
-    INTERACTIONS: "inter-\nactions",
+    "interactions": "inter-\nactions",
 }
 
 
@@ -256,6 +258,10 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
         found: an answer.
         top: how many of them.
     """
+    import numpy as np
+
+    from varigraph.studies.own_model.prediction_table import table_columns
+
     assert found.subject.graph is not None
     columns = table_columns(found.prediction, found.subject.graph, found.nodes)
     total = np.asarray(columns["total"])
@@ -264,7 +270,7 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
     body = tuple(
         (
             *(_text(columns[name], row, SHOWN[name]) for name in shown),
-            *(_share(np.asarray(columns[part])[row], total[row]) for part in parts),
+            *(_share(columns[part][row], total[row]) for part in parts),
         )
         for row in rows
     )
@@ -278,5 +284,5 @@ def _text(column: Column, row: int, how: str) -> str:
     return cell(value) if isinstance(value, str) else how.format(value)
 
 
-def _share(part: float, total: float) -> str:
+def _share(part: Any, total: Any) -> str:
     return f"{part / total:.0%}" if total > 0 else "–"

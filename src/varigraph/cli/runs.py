@@ -8,6 +8,7 @@ from typing import Annotated, cast
 
 import typer
 
+from varigraph.choices import Method, Reading
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import (
     Dataset,
@@ -21,17 +22,8 @@ from varigraph.cli.options import (
     methods,
 )
 from varigraph.cli.terminal import print_outcome, progress_bars, stdout
-from varigraph.data import add_noise
-from varigraph.moments.links import Reading
-from varigraph.prediction.predict import Method
-from varigraph.reporting.page import report as write_page
-from varigraph.reporting.tables import terminal as run_table
 from varigraph.reporting.text_table import terminal
-from varigraph.studies import run as run_study
-from varigraph.studies.run import METHOD
-from varigraph.studies.saved_run import SavedRun, audit_run, audit_study
-from varigraph.studies.speed import bench as speed
-from varigraph.studies.speed.bench import DRAWS
+from varigraph.studies.defaults import DRAWS
 
 
 def run(
@@ -60,6 +52,9 @@ def run(
     A run that was broken off goes on where it stopped.
     """
     with explained(as_json=as_json), progress_bars() as progress:
+        from varigraph.reporting.tables import terminal as run_table
+        from varigraph.studies import run as run_study
+
         outcome = run_study.run(
             dataset,
             out=out,
@@ -99,6 +94,8 @@ def audit(
     A run that is not there, or not finished, is made first.
     """
     with explained(as_json=as_json), progress_bars() as progress:
+        from varigraph.studies.saved_run import audit_run
+
         done = audit_run(
             dataset,
             out=run_folder,
@@ -139,6 +136,11 @@ def report(
 ) -> None:
     """Write one page about a run that opens offline: where the network is unsure, and why."""
     with explained(as_json=as_json), progress_bars() as progress:
+        from varigraph.data import add_noise
+        from varigraph.reporting.page import report as write_page
+        from varigraph.studies.run import METHOD
+        from varigraph.studies.saved_run import SavedRun, audit_study
+
         made = SavedRun.read(run, root=root, progress=progress)
         level = made.chosen(noise)
         model, noisy = made.model, add_noise(made.graph, percent=level, seed=made.study.seed)
@@ -187,6 +189,8 @@ def bench(
     Every row is measured in a process of its own; nothing is written.
     """
     with explained(STOPPED, as_json=as_json), progress_bars() as progress:
+        from varigraph.studies.speed import bench as speed
+
         found = speed.bench(
             dataset,
             masks=masks,

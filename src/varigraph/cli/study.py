@@ -9,24 +9,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from varigraph.choices import Method, Reading
 from varigraph.cli.mistakes import explained
 from varigraph.cli.options import Dataset, Epochs, Fresh, Json, LinkReading, Root, Seed, methods
 from varigraph.cli.terminal import print_outcome, progress_bars, stdout
-from varigraph.files import check_target, write_text
-from varigraph.moments.links import Reading
-from varigraph.prediction.predict import Method
-from varigraph.prediction.sources.features import FEATURES
-from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.reporting.text_table import TextTable, terminal
-from varigraph.studies import sensitivity as sensitivity_study
-from varigraph.studies.comparison import study as paper_study
-from varigraph.studies.sensitivity import DOUBT, NOISE
+from varigraph.studies.defaults import DOUBT, NOISE, PAPER_FOLDER
+
+if TYPE_CHECKING:
+    from varigraph.studies.comparison.study import Outcome, Step
 
 RESUMES = "stopped; what was finished is kept, --resume goes on"
 #: Default seeds, draws and links, of a whole study and of a quick look.
@@ -61,7 +58,7 @@ def paper(
         bool, typer.Option("--resume", help="Go on with the study in the folder.")
     ] = False,
     fresh: Fresh = False,
-    out: Annotated[Path, typer.Option(help="Folder to write.")] = paper_study.FOLDER,
+    out: Annotated[Path, typer.Option(help="Folder to write.")] = PAPER_FOLDER,
     root: Root = None,
     jobs: Annotated[
         int | None, typer.Option(help="Processes at work.", show_default="2, or 1 on one core")
@@ -78,6 +75,9 @@ def paper(
     default = QUICK if quick else WHOLE
     chosen = links if links is not None else default[2]
     with explained(RESUMES, as_json=as_json), _progress() as progress:
+        from varigraph.files import check_target, write_text
+        from varigraph.studies.comparison import study as paper_study
+
         if write_docs is not None:
             check_target(write_docs)
         outcome = paper_study.paper_study(
@@ -102,7 +102,7 @@ def paper(
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[paper_study.Step], None]]:
+def _progress() -> Iterator[Callable[[Step], None]]:
     """A bar on a terminal; elsewhere a line for each piece, on standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -121,12 +121,12 @@ def _progress() -> Iterator[Callable[[paper_study.Step], None]]:
         )
 
 
-def _line(step: paper_study.Step) -> str:
+def _line(step: Step) -> str:
     left = f"about {step.seconds_left / 60:.0f} min left" if step.seconds_left else "all made"
     return f"{step.name}: {step.seconds:.1f} s; {step.done} of {step.total}, {left}"
 
 
-def _print_tables(outcome: paper_study.Outcome) -> None:
+def _print_tables(outcome: Outcome) -> None:
     console = stdout()
     for part in (part for parts in outcome.tables.values() for part in parts):
         console.print(terminal(part))
@@ -140,8 +140,8 @@ def _print_tables(outcome: paper_study.Outcome) -> None:
 NARROW = {
     "accuracy": "accu-\nracy",
     "variance": "vari-\nance",
-    FEATURES: "fea-\ntures",
-    INTERACTIONS: "inter-\nactions",
+    "features": "fea-\ntures",
+    "interactions": "inter-\nactions",
 }
 
 
@@ -192,6 +192,8 @@ def sensitivity(
     A study that was broken off goes on where it stopped.
     """
     with explained(as_json=as_json), progress_bars() as progress:
+        from varigraph.studies import sensitivity as sensitivity_study
+
         outcome = sensitivity_study.sensitivity(
             dataset,
             out=out,

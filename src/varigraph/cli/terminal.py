@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import (
@@ -20,7 +20,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from varigraph.studies.config import Progress as Show
+if TYPE_CHECKING:
+    from varigraph.studies.config import Progress as Show
 
 #: Columns of a file or a pipe, where nothing needs to be cut off.
 WIDE = 200

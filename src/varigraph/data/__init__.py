@@ -2,13 +2,12 @@
 
 from varigraph.data.data_sets import UncheckedDataWarning
 from varigraph.data.graph_parts import check_one_kind, feature_variance
-from varigraph.data.graphs import DATASETS, add_noise, load
+from varigraph.data.graphs import add_noise, load
 from varigraph.data.kinds import check_graph
 from varigraph.data.link_files import read_links
 from varigraph.data.link_tables import DroppedLinksWarning, Reading
 
 __all__ = [
-    "DATASETS",
     "DroppedLinksWarning",
     "Reading",
     "UncheckedDataWarning",

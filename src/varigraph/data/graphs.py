@@ -20,6 +20,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.utils import to_undirected
 
+from varigraph.choices import DATASETS
 from varigraph.data.data_sets import DATA_SETS, read
 from varigraph.data.graph_parts import feature_variance, finite_features
 from varigraph.errors import DatasetError, GraphError, OptionError
@@ -37,7 +38,6 @@ CORA_CLASSES = (
     "Case_Based",
     "Rule_Learning",
 )
-DATASETS: tuple[str, ...] = ("cora", *DATA_SETS)
 
 
 def load(name: str, *, root: str | Path | None = None, seed: int = 0) -> Data:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from torch import Tensor
 from torch_geometric import EdgeIndex
 
+from varigraph.choices import Reading
 from varigraph.errors import GraphError, ModelError, OptionError
 
 
@@ -177,11 +178,6 @@ def each_once(target: Tensor, source: Tensor, weight: Tensor, nodes: int) -> Ten
         )
     share: Tensor = weight / copies[pair]
     return share
-
-
-#: How a chance is read: a coin that takes the link out of the graph, a coin that silences its
-#: message in the observed graph, or a certain factor on the message.
-Reading = Literal["removed", "bernoulli", "weight"]
 
 
 class LinkProbabilities:

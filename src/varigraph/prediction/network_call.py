@@ -14,6 +14,7 @@ import torch_geometric.nn as gnn
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from varigraph.choices import Task
 from varigraph.data.kinds import StackedGraph
 from varigraph.errors import MissingRuleError, ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, StandIn
@@ -24,12 +25,7 @@ from varigraph.options import place_of
 from varigraph.prediction.calling import Run, does_not_run
 from varigraph.prediction.question import refuse_scripted
 from varigraph.prediction.sources.source import considered
-from varigraph.prediction.tasks import (
-    Task,
-    check_rows,
-    looks_through_sigmoid,
-    looks_through_softmax,
-)
+from varigraph.prediction.tasks import check_rows, looks_through_sigmoid, looks_through_softmax
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question

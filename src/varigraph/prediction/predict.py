@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import nn
 from torch_geometric.data import Data, HeteroData
 
+from varigraph.choices import Method, Reading, Task
 from varigraph.data import check_graph, feature_variance
 from varigraph.data.graph_parts import FIELDS
 from varigraph.data.kinds import StackedGraph, only_kinds
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
-from varigraph.moments.links import Reading
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
@@ -49,9 +49,7 @@ from varigraph.prediction.sources.source import (
     register,
 )
 from varigraph.prediction.sources.weights import Weights as WeightsSource
-from varigraph.prediction.tasks import Task
 
-Method = Literal["auto", "first-order", "covariance", "diagonal", "sampled"]
 # All that can be uncertain, in the order in which it acts in a network.
 for _source in (Features(), *map(Field, FIELDS), Links(), WeightsSource()):
     register(_source)

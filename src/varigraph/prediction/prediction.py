@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from varigraph.choices import Task
 from varigraph.moments import Gaussian
 from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
 from varigraph.prediction.probabilities import class_probabilities, label_probabilities
 from varigraph.prediction.sources.source import about_network
-from varigraph.prediction.tasks import SIGMOIDS, Task
+from varigraph.prediction.tasks import SIGMOIDS
 
 if TYPE_CHECKING:
     from varigraph.prediction.question import Question

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch_geometric.data import Data, HeteroData
 
+from varigraph.choices import Task
 from varigraph.data.graphs import called
 from varigraph.data.kinds import StackedGraph, noisy_kinds, sources_of_kinds
 from varigraph.errors import MissingRuleError, ModelError, OptionError
@@ -24,7 +25,6 @@ from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import SOURCES, all_parts, fields_of_kinds, only
-from varigraph.prediction.tasks import Task
 
 Weights = Literal["closed-form", "sampled"]
 #: Of one kind of nodes, or of several.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from varigraph.choices import Task
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian, StandIn
 
-#: One class of several, yes or no, each of several labels yes or no, numbers.
-Task = Literal["classification", "binary", "multilabel", "regression"]
 #: Tasks with a sigmoid for every logit.
 SIGMOIDS: tuple[Task, ...] = ("binary", "multilabel")
 #: Fewer numbers may all happen to lie between 0 and 1.

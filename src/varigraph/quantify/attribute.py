@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 from torch import nn
 from torch_geometric.data import Data
 
+from varigraph.choices import Reading, Task
 from varigraph.data import check_one_kind
 from varigraph.errors import GraphError
-from varigraph.moments.links import Coins, Reading
+from varigraph.moments.links import Coins
 from varigraph.options import whole
 from varigraph.prediction.calling import Forward
 from varigraph.prediction.network_call import guarded
@@ -20,7 +21,6 @@ from varigraph.prediction.predict import ask
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import SOURCES
-from varigraph.prediction.tasks import Task
 from varigraph.quantify.slopes import (
     Causes,
     Scale,

@@ -12,16 +12,15 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from varigraph.choices import Method, Reading, Task
 from varigraph.errors import GraphError
 from varigraph.moments import Gaussian
-from varigraph.moments.links import Reading
 from varigraph.options import SEEDS, one_of, seed_of, whole
 from varigraph.prediction.calling import Forward, Pairs
 from varigraph.prediction.network_call import guarded
-from varigraph.prediction.predict import MOST_SAMPLES, Method, ask, predict
+from varigraph.prediction.predict import MOST_SAMPLES, ask, predict
 from varigraph.prediction.question import Nodes, Question
 from varigraph.prediction.sampled.method import Sample, Watch, sample
-from varigraph.prediction.tasks import Task
 from varigraph.quantify.fidelity import NINETY, Ratio, not_zero
 
 #: Relative standard error of a variance to aim for where there were too few draws.

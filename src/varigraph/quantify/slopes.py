@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from varigraph.choices import Task
 from varigraph.data.graphs import called
 from varigraph.errors import GraphError, ModelError, OptionError
 from varigraph.moments import Gaussian
@@ -24,7 +25,7 @@ from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Trial
 from varigraph.prediction.sources.links import LINKS, Links
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
-from varigraph.prediction.tasks import Task, check_output, probabilities
+from varigraph.prediction.tasks import check_output, probabilities
 
 
 def leaves_of(question: Question) -> dict[str, Leaf]:

@@ -13,8 +13,8 @@ import torch
 import torch_geometric
 
 import varigraph
+from varigraph.choices import Reading
 from varigraph.errors import OptionError
-from varigraph.moments.links import Reading
 
 NOISE = (0.0, 2.5, 5.0, 12.0)
 

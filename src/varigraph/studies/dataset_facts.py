@@ -11,7 +11,8 @@ import torch
 from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
-from varigraph.data import DATASETS, load
+from varigraph.choices import DATASETS
+from varigraph.data import load
 from varigraph.data.data_sets import DATA_SETS, VARIABLE, cache_folder, raw_folder
 from varigraph.data.graphs import CORA_LICENSE, CORA_ORIGIN
 from varigraph.errors import DatasetError

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from varigraph.data import DATASETS, DroppedLinksWarning, load, read_links
+from varigraph.choices import DATASETS
+from varigraph.data import DroppedLinksWarning, load, read_links
 from varigraph.errors import DatasetError, FileError, OptionError
 from varigraph.files import write_json, write_text
 from varigraph.files.fingerprint import digest

@@ -9,13 +9,12 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
+from varigraph.choices import Method, Reading
 from varigraph.data import add_noise, load
 from varigraph.files import write_json, write_text
 from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.moments import Gaussian
-from varigraph.moments.links import Reading
 from varigraph.prediction import Prediction, predict
-from varigraph.prediction.predict import Method
 from varigraph.prediction.processor import one_thread_each
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, score

@@ -11,12 +11,12 @@ from typing import Any
 from torch import nn
 from torch_geometric.data import Data
 
+from varigraph.choices import Method
 from varigraph.data import add_noise, load
 from varigraph.errors import FileError, OptionError
 from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import Prediction
-from varigraph.prediction.predict import Method
 from varigraph.quantify import Audit, Level, audit
 from varigraph.studies.config import Progress, Study
 from varigraph.studies.folder import CONFIG, Arrays, Pieces, read_config, unreadable

@@ -12,27 +12,24 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from varigraph.choices import Method, Reading
 from varigraph.data import add_noise, load
 from varigraph.errors import OptionError
 from varigraph.files import write_json, write_text
 from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.metrics.calibration import BINS
-from varigraph.moments.links import Reading
 from varigraph.prediction import predict
-from varigraph.prediction.predict import Method
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify.levels import Rung, rung
 from varigraph.reporting.plots import write_png
 from varigraph.reporting.sensitivity import sensitivity_csv, sensitivity_figure, sensitivity_table
 from varigraph.reporting.text_table import TextTable, markdown
 from varigraph.studies.config import Progress, Study, quiet
+from varigraph.studies.defaults import DOUBT, NOISE
 from varigraph.studies.folder import Arrays, Pieces, claimed
 from varigraph.studies.links import LinkSource, link_source
 from varigraph.studies.run import WEIGHTS_FILE, trained_network
 from varigraph.training import PaperNetwork
-
-NOISE = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-DOUBT = (0.0, 6.25, 12.5, 25.0, 50.0, 100.0)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from varigraph.choices import Task
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.options import warn
@@ -26,7 +27,7 @@ from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Explored, explored
 from varigraph.prediction.sources.source import INTERACTIONS
-from varigraph.prediction.tasks import Task, check_output, probabilities
+from varigraph.prediction.tasks import check_output, probabilities
 
 Watch = Callable[[Tensor], None]
 #: Numbers that are summed at a time: few enough to fit a cache.

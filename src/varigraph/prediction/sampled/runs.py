@@ -12,12 +12,13 @@ from torch._C._functorch import get_unwrapped, is_batchedtensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from varigraph.choices import Task
 from varigraph.errors import ModelError
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.softmax import passes_chances, passes_logits
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
-from varigraph.prediction.tasks import Task, looks_through_sigmoid, looks_through_softmax
+from varigraph.prediction.tasks import looks_through_sigmoid, looks_through_softmax
 
 
 class HeldTensors:

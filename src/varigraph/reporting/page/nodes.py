@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from varigraph.choices import Reading
 from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
-from varigraph.moments.links import Reading, coins_of
+from varigraph.moments.links import coins_of
 from varigraph.prediction.calling import Forward
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS

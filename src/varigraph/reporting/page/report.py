@@ -12,9 +12,9 @@ from typing import Any, TypeVar, get_args
 from torch import nn
 from torch_geometric.data import Data
 
+from varigraph.choices import Reading
 from varigraph.errors import OptionError
 from varigraph.files import check_target, write_text
-from varigraph.moments.links import Reading
 from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
 from varigraph.prediction.calling import Forward

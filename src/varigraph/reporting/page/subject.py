@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from varigraph.choices import Task
 from varigraph.data import check_one_kind
 from varigraph.errors import GraphError, OptionError
 from varigraph.metrics.inputs import tensors
 from varigraph.options import text
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import all_parts
-from varigraph.prediction.tasks import Task
 
 #: Which part of the data a node belongs to, as its mask is called and as it is shown.
 GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}

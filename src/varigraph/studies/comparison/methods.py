@@ -14,9 +14,9 @@ from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
 from varigraph.baselines.drop_connect import DropConnect
 from varigraph.baselines.plain import Baseline, DeepEnsemble, McDropout, Plain
-from varigraph.moments.links import Reading
+from varigraph.choices import Method as HowToPredict
+from varigraph.choices import Reading
 from varigraph.prediction import Prediction, predict
-from varigraph.prediction.predict import Method as HowToPredict
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.source import all_parts
 from varigraph.prediction.sources.weights import WEIGHTS

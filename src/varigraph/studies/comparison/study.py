@@ -22,10 +22,9 @@ from varigraph.studies.comparison.results import Results
 from varigraph.studies.comparison.tables import tables
 from varigraph.studies.comparison.workers import Clock, cost, make_pieces
 from varigraph.studies.config import versions
+from varigraph.studies.defaults import PAPER_FOLDER
 from varigraph.studies.folder import CONFIG, claim, read_config
 from varigraph.studies.paper import DATA
-
-FOLDER = Path("runs") / "study-paper"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def paper_study(
     quick: bool = False,
     resume: bool = False,
     fresh: bool = False,
-    out: str | Path = FOLDER,
+    out: str | Path = PAPER_FOLDER,
     root: str | Path | None = None,
     jobs: int = 1,
     methods: Sequence[Method] = METHODS,

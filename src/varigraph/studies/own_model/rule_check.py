@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 
+from varigraph.choices import Task
 from varigraph.data.graph_parts import links
 from varigraph.errors import MissingRuleError, OptionError, TooLargeError
 from varigraph.moments import uncovered
@@ -25,7 +26,6 @@ from varigraph.prediction.calling import Forward, caller
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.predict import FEW_DRAWS, ask
-from varigraph.prediction.tasks import Task
 
 NO_RULE = "no rule: is sampled"
 DERIVED = "no rule: by derivatives"
@@ -56,6 +56,11 @@ class RuleRow:
     def covered(self) -> bool:
         """Whether nothing is missing."""
         return self.rule != NO_RULE
+
+    @property
+    def derived(self) -> bool:
+        """Whether derivatives take the place of a rule."""
+        return self.rule == DERIVED
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.data import BaseData, DataEdgeAttr, DataTensorAttr
 from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage, NodeStorage
 
-from varigraph.data import DATASETS, load
+from varigraph.choices import DATASETS
+from varigraph.data import load
 from varigraph.data.graph_parts import intended
 from varigraph.data.opened_files import (
     ARRAYS,

@@ -20,6 +20,7 @@ from varigraph.prediction.predict import ask
 from varigraph.prediction.sampled.method import Sample, sample
 from varigraph.quantify.fidelity import Ratio, not_zero
 from varigraph.studies.config import Progress, quiet
+from varigraph.studies.defaults import DRAWS
 from varigraph.studies.speed.contenders import CSR, PLAIN, Contender, has_torch_uncertainty, present
 from varigraph.studies.speed.results import ContenderRow, Machine, Speed
 from varigraph.studies.speed.trial import Terms, Trial, tried
@@ -29,7 +30,6 @@ from varigraph.training import paper_network, train
 #: Noise in the features, in per cent of their mean.
 NOISE = 12.0
 #: Draws of brute force; a variance is then known to 4.5 %, a median over many far better.
-DRAWS = 1000
 
 
 def bench(
