@@ -4,7 +4,7 @@ import torch
 
 pytest.importorskip("triton")
 
-from varigraph.kernels.philox import philox_dropped, philox_masks
+from varigraph.kernels.philox import philox_coins, philox_dropped, philox_levels, philox_masks
 
 CPU = torch.device("cpu")
 
@@ -44,3 +44,23 @@ def test_moments_under_a_mask_that_is_never_written_down():
     found = philox_dropped(mean, var, (3, 1, 9, 1), **where)
     torch.testing.assert_close(found[0], mean * mask, rtol=0, atol=0)
     torch.testing.assert_close(found[1], var * mask.square(), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("key", [0, 2**100 + 3])
+@pytest.mark.parametrize("size", [1, 333, 2_000])
+def test_levels_of_noise_are_numpys_sixteen_bits(key, size):
+    words = np.random.Philox(key=key, counter=[5, 0, 7, 2]).random_raw(-(-size // 4))
+    expected = [(int(word) >> shift) & 0xFFFF for word in words for shift in range(0, 64, 16)]
+    found = philox_levels(torch.arange(2**16).float(), size, (5, 0, 7, 2), key=key)
+    assert found.tolist() == expected[:size]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_coins_are_numpys_fifty_three_bits(dtype):
+    prob = torch.rand(1_001, generator=torch.Generator().manual_seed(0)).to(dtype)
+    prob[:2] = torch.tensor([0.0, 1.0])
+    words = np.random.Philox(key=9, counter=[0, 0, 4, 3]).random_raw(len(prob))
+    expected = [int(word) / 2**64 < chance for word, chance in zip(words, prob, strict=True)]
+    found = philox_coins(prob, (0, 0, 4, 3), key=9)
+    assert found.dtype == dtype
+    assert found.tolist() == [float(shown) for shown in expected]

@@ -1,4 +1,4 @@
-"""Dropout masks drawn on the GPU, bit for bit those of numpy's Philox generator."""
+"""Masks, coins and noise drawn on the GPU, bit for bit those of numpy's Philox generator."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 from __future__ import annotations
@@ -16,6 +16,8 @@ STEP_1 = tl.constexpr(0xBB67AE8584CAA73B)
 ROUNDS = tl.constexpr(10)
 #: Bytes that one count of the generator gives, and counts of one program.
 PER_COUNT, COUNTS = 32, 64
+#: Words of 64 bits that one count gives, and levels of 16 bits.
+WORDS_PER_COUNT, LEVELS_PER_COUNT = 4, 16
 #: The lower eight bits of a level are counted in such steps.
 STRIDE = tl.constexpr(157)
 SIGN = 2**63
@@ -80,6 +82,43 @@ def philox_dropped(
     return out
 
 
+def philox_levels(
+    table: Tensor, size: int, counter: tuple[int, int, int, int], *, key: int
+) -> Tensor:  # [65536] -> [size]
+    """Numbers looked up in a table, each by 16 bits of its own.
+
+    Args:
+        table: a number for every level.
+        size: how many are wanted.
+        counter: where numpy's generator would start.
+        key: of the generator, below 2**128.
+    """
+    out = table.new_empty(size)
+    programs = triton.cdiv(triton.cdiv(size, LEVELS_PER_COUNT), COUNTS)
+    _look_up[(programs,)](
+        out, table, size, *_words_of(counter, key), COUNTS=COUNTS, PER_COUNT=LEVELS_PER_COUNT
+    )
+    return out
+
+
+def philox_coins(
+    prob: Tensor, counter: tuple[int, int, int, int], *, key: int
+) -> Tensor:  # [coins] -> [coins]
+    """1 where a number of 53 bits is below the chance, 0 elsewhere.
+
+    Args:
+        prob: chance of each coin.
+        counter: where numpy's generator would start.
+        key: of the generator, below 2**128.
+    """
+    out, prob = torch.empty_like(prob), prob.contiguous()
+    programs = triton.cdiv(triton.cdiv(len(prob), WORDS_PER_COUNT), COUNTS)
+    _toss[(programs,)](
+        out, prob, len(prob), *_words_of(counter, key), COUNTS=COUNTS, PER_COUNT=WORDS_PER_COUNT
+    )
+    return out
+
+
 def _grid(size: int, masks: int) -> tuple[int, int]:
     return triton.cdiv(triton.cdiv(size, PER_COUNT), COUNTS), masks
 
@@ -116,16 +155,55 @@ def _drop(
 
 
 @triton.jit
-def _levels(
+def _look_up(
+    out, table, size, start, place, sample, source, key_0, key_1,
+    COUNTS: tl.constexpr, PER_COUNT: tl.constexpr,
+):  # fmt: skip
+    count, word, part = _words_in_parts(
+        start, place, sample, source, key_0, key_1, COUNTS, PER_COUNT
+    )
+    level = ((word >> (part % 4 * 16).to(tl.uint64)) & 0xFFFF).to(tl.int32)
+    at = count[:, None] * PER_COUNT + part
+    tl.store(out + at, tl.load(table + level), mask=at < size)
+
+
+@triton.jit
+def _toss(
+    out, prob, size, start, place, sample, source, key_0, key_1,
+    COUNTS: tl.constexpr, PER_COUNT: tl.constexpr,
+):  # fmt: skip
+    count, word, part = _words_in_parts(
+        start, place, sample, source, key_0, key_1, COUNTS, PER_COUNT
+    )
+    at = count[:, None] * PER_COUNT + part
+    chance = tl.load(prob + at, mask=at < size, other=0.0).to(tl.float64)
+    uniform = (word >> 11).to(tl.float64) * (1.0 / 9007199254740992.0)
+    tl.store(out + at, tl.where(uniform < chance, 1.0, 0.0), mask=at < size)
+
+
+@triton.jit
+def _words_in_parts(
     start, place, sample, source, key_0, key_1, COUNTS: tl.constexpr, PER_COUNT: tl.constexpr
 ):  # fmt: skip
-    """Where this program's numbers are, and their levels: a byte drawn, a byte counted."""
+    """This program's counts, and the word that each equal part of theirs is taken from."""
     count = tl.program_id(0).to(tl.int64) * COUNTS + tl.arange(0, COUNTS)
     # numpy counts before it draws, so that its first words are those of the next count.
     a, b, c, d = _words(count + start + 1, place, sample, source, key_0, key_1, COUNTS)
     part = tl.arange(0, PER_COUNT)[None, :]
-    word = tl.where(part < 16, tl.where(part < 8, a[:, None], b[:, None]),
-                    tl.where(part < 24, c[:, None], d[:, None]))  # fmt: skip
+    quarter = part // (PER_COUNT // 4)
+    word = tl.where(quarter < 2, tl.where(quarter < 1, a[:, None], b[:, None]),
+                    tl.where(quarter < 3, c[:, None], d[:, None]))  # fmt: skip
+    return count, word, part
+
+
+@triton.jit
+def _levels(
+    start, place, sample, source, key_0, key_1, COUNTS: tl.constexpr, PER_COUNT: tl.constexpr
+):  # fmt: skip
+    """Where this program's numbers are, and their levels: a byte drawn, a byte counted."""
+    count, word, part = _words_in_parts(
+        start, place, sample, source, key_0, key_1, COUNTS, PER_COUNT
+    )
     drawn = ((word >> (part % 8 * 8).to(tl.uint64)) & 0xFF).to(tl.int32)
     at = count[:, None] * PER_COUNT + part
     counted = ((at + start * PER_COUNT + sample) * STRIDE & 0xFF).to(tl.int32)

@@ -124,7 +124,7 @@ def _differentiated(rule: Rule, x: Gaussian) -> Derivatives:
         return _at_once(rule, x)
     mean, var = x.mean, x.var
     wholes = [torch.empty_like(mean, memory_format=torch.contiguous_format) for _ in range(4)]
-    for some in row_slices(len(mean), HELD * mean.shape[1]):
+    for some in row_slices(len(mean), HELD * mean.shape[1], mean.device):
         out, slope, half = _at_once(rule, Gaussian(mean[some], var[some]))
         for whole, part in zip(wholes, (out.mean, out.var, slope, half), strict=True):
             whole[some] = part

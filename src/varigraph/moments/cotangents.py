@@ -12,18 +12,26 @@ from torch import Tensor
 from varigraph.errors import TooLargeError
 from varigraph.sparse import Sparse
 
-#: Numbers that are held at once: some megabytes.
-AT_ONCE = 2**20
+CPU = torch.device("cpu")
+
+#: Numbers that are held at once: some megabytes on a processor, on a GPU what keeps it busy.
+AT_ONCE = {"cpu": 2**20, "cuda": 2**24}
 
 
-def row_slices(nodes: int, numbers: int) -> Iterator[slice]:
+def at_once(device: torch.device) -> int:
+    """Numbers that are held at once on a device."""
+    return AT_ONCE.get(device.type, AT_ONCE["cpu"])
+
+
+def row_slices(nodes: int, numbers: int, device: torch.device = CPU) -> Iterator[slice]:
     """Slices of the nodes such that what is computed at once fits in a processor's cache.
 
     Args:
         nodes: how many there are.
         numbers: how many numbers each of them needs.
+        device: where they are computed.
     """
-    step = max(1, AT_ONCE // numbers)
+    step = max(1, at_once(device) // numbers)
     return (slice(first, first + step) for first in range(0, nodes, step))
 
 

@@ -50,7 +50,7 @@ class SumLeft(Neighbours):
     def moved_together(self, mean: Tensor) -> Tensor:
         r"""Single effects of the coins: :math:`\sum_e p_e (1 - p_e) D_e D_e'`."""
         moved, total = self.differences(mean), mean.new_zeros(self.nodes, *[mean.shape[1]] * 2)
-        for some in row_slices(len(moved), mean.shape[1] ** 2):
+        for some in row_slices(len(moved), mean.shape[1] ** 2, mean.device):
             each = self.toss[some, None, None] * moved[some, :, None] * moved[some, None, :]
             total.index_add_(0, self.target[some], each)
         return total

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from varigraph.moments.affine import by_node_and_feature
-from varigraph.moments.cotangents import AT_ONCE, Cotangents, row_slices
+from varigraph.moments.cotangents import Cotangents, at_once, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.sparse import Sparse
 
@@ -110,7 +110,7 @@ class Dense(Operator):
     ) -> Tensor:
         weight = self.weight
         found = block.new_empty(len(block), len(weight), len(weight))
-        slices = row_slices(len(block), len(weight) * weight.shape[1])
+        slices = row_slices(len(block), len(weight) * weight.shape[1], block.device)
         if block.dim() == 3:
             for some in slices:
                 found[some] = weight @ block[some] @ weight.T
@@ -147,7 +147,7 @@ class Scale(Operator):
         if block.dim() == 2:
             return block * factor.square()
         out = torch.empty_like(block) if out is None else out
-        for some in row_slices(len(block), block[0].numel()):
+        for some in row_slices(len(block), block[0].numel(), block.device):
             by = factor[some]
             torch.mul(block[some], by[:, :, None], out=out[some]).mul_(by[:, None, :])
         return out
@@ -258,7 +258,7 @@ class Sum(Operator):
         size, flat, into = block.shape[-1], block.flatten(1), out.flatten(1)
         every = torch.arange(size**2, device=block.device)
         # Some columns at a time: the product would make a copy of what it returns.
-        for some in every.split(max(32, AT_ONCE // len(block))):
+        for some in every.split(max(32, at_once(block.device) // len(block))):
             columns = slice(int(some[0]), int(some[-1]) + 1)
             part = squares @ flat[:, columns]
             if coin is not None and not tied:

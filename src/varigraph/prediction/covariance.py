@@ -15,12 +15,12 @@ from varigraph.moments.tape import Entry, Operator, Tape
 from varigraph.prediction.linearised import Linearised, linearised
 from varigraph.prediction.logits import CorrelatedLogits, active_parts
 from varigraph.prediction.memory import (
-    SMALL_WORK,
     Budget,
     held_by,
     of_activations,
     of_answer,
     of_sampled_masks,
+    of_small_work,
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
 from varigraph.prediction.question import Question, check_nodes
@@ -78,7 +78,8 @@ def _refuse_too_large(question: Question, network: Linearised, blocks: NodeBlock
     output = network.output
     nodes, classes = output.mean.shape
     results = (1 + len(question.parts)) * nodes * classes**2 * output.mean.element_size()
-    held = held_by(network.tape) + results + of_answer(nodes, output, question) + SMALL_WORK
+    held = held_by(network.tape) + results + of_answer(nodes, output, question)
+    held += of_small_work(question)
     held += of_sampled_masks(nodes, output, question)
     need, size = blocks.bytes
     need = max(need, of_activations(network.tape))

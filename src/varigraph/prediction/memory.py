@@ -76,11 +76,11 @@ def too_large(what: str, need: float, memory: int, *, otherwise: str = "") -> To
 
 
 #: Bytes of the responses of a block of nodes: larger blocks are no faster.
-AT_ONCE = 2**26
+AT_ONCE = {"cpu": 2**26, "cuda": 2**30}
 #: Tensors of a layer's size that are held on the way through it.
 AT_A_BEND, AT_A_STEP = 8, 4
 #: Bytes for what is computed some rows at a time: points of a softmax, tangents, gains.
-SMALL_WORK = 3 * 2**23
+SMALL_WORK = {"cpu": 3 * 2**23, "cuda": 3 * 2**27}
 
 
 def room_beside(edges: int, memory: int) -> int:
@@ -182,6 +182,11 @@ def of_activations(tape: Tape) -> int:
     return widest * (AT_A_BEND if tape.bends else AT_A_STEP)
 
 
+def of_small_work(question: Question) -> int:
+    """Bytes for what is computed some rows at a time."""
+    return SMALL_WORK.get(question.x.mean.device.type, SMALL_WORK["cpu"])
+
+
 def of_answer(nodes: int, output: Gaussian, question: Question) -> int:
     """Bytes of the prediction for so many nodes: mean, its parts, logits."""
     return (3 + len(question.parts)) * nodes * output.mean.shape[1] * output.mean.element_size()
@@ -232,7 +237,8 @@ class Budget:
         """
         worst = int(cost.argmax())
         self.refuse_beyond(float(cost[worst]), f"the walks that reach node {int(rows[worst])}")
-        return blocks_within(rows, cost, min(self.question.room - self.held, AT_ONCE))
+        most = AT_ONCE.get(rows.device.type, AT_ONCE["cpu"])
+        return blocks_within(rows, cost, min(self.question.room - self.held, most))
 
 
 #: Bytes of a pair beside its cotangents: row, column, key.

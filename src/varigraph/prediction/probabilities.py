@@ -177,7 +177,7 @@ def _whole(logits: CorrelatedLogits, active: Sequence[str]) -> tuple[Tensor, Ten
     points = _points(whole, sides=1, total=TOTAL_POINTS)
     # Made beforehand: small tensors in between would keep large ones' memory from being used again.
     mean, total = torch.empty_like(logits.mean), torch.empty_like(logits.mean)
-    for rows in row_slices(len(mean), points.numel()):
+    for rows in row_slices(len(mean), points.numel(), mean.device):
         mean[rows], total[rows] = _moments(whole.rows(rows), points[0])
     return mean, total
 
@@ -207,7 +207,7 @@ def _fractions(
     sources = [part for part in active if part != INTERACTIONS]
     points = _points(parts, sides=2, total=POINTS_FOR_FRACTIONS)
     found = logits.mean.new_empty(len(sources), *logits.mean.shape)
-    for rows in row_slices(len(logits.mean), points.numel()):
+    for rows in row_slices(len(logits.mean), points.numel(), logits.mean.device):
         found[:, rows] = _shared(parts.rows(rows), sources, points)
     shares = {
         part: torch.where(first[part] < NEGLIGIBLE, first[part], share)

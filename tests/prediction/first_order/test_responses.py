@@ -187,7 +187,7 @@ def large_ring():
 def test_the_answer_does_not_depend_on_the_blocks(name, task, monkeypatch):
     options = {"method": "first-order", "task": task}
     whole = vg.predict(made(IN_BLOCKS[name]), large_ring(), **options)
-    monkeypatch.setattr(memory, "AT_ONCE", LITTLE)
+    monkeypatch.setattr(memory, "AT_ONCE", {"cpu": LITTLE})
     pieces = vg.predict(made(IN_BLOCKS[name]), large_ring(), **options)
     assert torch.allclose(pieces.mean, whole.mean, rtol=1e-6)
     for part in PARTS:
@@ -201,7 +201,7 @@ def test_less_at_once_is_more_blocks(name, monkeypatch):
     question = ask(made(IN_BLOCKS[name]), large_ring())
     network = FirstOrder.of(question)
     assert len(list(network.blocks())) == 1
-    monkeypatch.setattr(memory, "AT_ONCE", LITTLE)
+    monkeypatch.setattr(memory, "AT_ONCE", {"cpu": LITTLE})
     blocks = list(network.blocks())
     assert len(blocks) > 5
     assert sum(len(block.mean) for block in blocks) == 30

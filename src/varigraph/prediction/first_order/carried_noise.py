@@ -54,7 +54,7 @@ def _local_map(tape: Tape, start: Gaussian, end: Gaussian) -> Tensor | None:
     found = start.mean.new_empty(nodes, end.mean.shape[1], size)
     eye = torch.eye(size, dtype=found.dtype, device=found.device)
     every = torch.arange(nodes, device=eye.device)
-    for some in row_slices(nodes, size * size):
+    for some in row_slices(nodes, size * size, found.device):
         each = every[some].repeat_interleave(size)
         moved = push(tape, start, end, eye.repeat(len(each) // size, 1), each)
         found[some] = moved.view(-1, size, found.shape[1]).mT
@@ -221,7 +221,7 @@ def lost_coins(
     full = _by_coins(tape, messages, sums, prob, budget)
     spread = (n.coin @ full.flatten(1)).view_as(full)
     there, chance = coin_sum.ends[1], n.toss
-    for some in row_slices(len(there), there.shape[1] ** 2):
+    for some in row_slices(len(there), there.shape[1] ** 2, there.device):
         own = (n.coin.values * chance)[some, None, None] * there[some, :, None] * there[some, None]
         spread.index_add_(0, n.target[some], -own)
     none = torch.zeros_like(messages.mean[:1, :1]).expand_as(messages.mean)

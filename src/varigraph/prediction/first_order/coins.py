@@ -89,7 +89,7 @@ class CoinSum:
         n = self.neighbours
         assert n.prob is not None
         total = n.weight.new_zeros(n.nodes, self.twice.shape[1])
-        for some in row_slices(*self.twice.shape):
+        for some in row_slices(len(self.twice), self.twice.shape[1], self.twice.device):
             part = n.toss[some, None] * self.twice[some]
             total.index_add_(0, n.target[some], part)
         if n.sending is None or self.ends is None:

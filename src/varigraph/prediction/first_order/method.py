@@ -16,13 +16,13 @@ from varigraph.prediction.first_order.shares import Block, NoiseAlone, NoiseShar
 from varigraph.prediction.linearised import Linearised, linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.memory import (
-    SMALL_WORK,
     Budget,
     RowCosts,
     held_by,
     of_activations,
     of_answer,
     of_sampled_masks,
+    of_small_work,
 )
 from varigraph.prediction.prediction import Prediction, answer_by_blocks
 from varigraph.prediction.question import Question, check_nodes
@@ -132,7 +132,8 @@ class FirstOrder:
     def budget(self) -> Budget:
         """What there is room for; refused where it is not enough for what is always held."""
         output, tape, nodes = self.whole.output, self.whole.tape, len(self.rows)
-        held = held_by(tape) + sum(share.held for share in self.shares) + SMALL_WORK
+        held = held_by(tape) + sum(share.held for share in self.shares)
+        held += of_small_work(self.question)
         held += of_answer(nodes, output, self.question) + of_sampled_masks(
             nodes, output, self.question
         )

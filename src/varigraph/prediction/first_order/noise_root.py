@@ -140,7 +140,7 @@ def _gain_of(values: Tensor, scale: Tensor) -> Tensor:  # [pairs, outputs, featu
     """The sum over pairs and outputs; in double precision, some pairs at a time."""
     features = values.shape[-1]
     total = values.new_zeros(features, features, dtype=torch.float64)
-    for some in row_slices(len(values), values[0].numel() if len(values) else 1):
+    for some in row_slices(len(values), max(1, values[:1].numel()), values.device):
         part = (values[some].double() * scale[some, :, None]).flatten(0, 1)
         total += part.T @ part
     return total
@@ -251,7 +251,7 @@ def _bent(pairs: Cotangents, curvature: Tensor, shared: Tensor) -> Tensor:  # [r
     classes, size = shared.shape[1:]
     b, c = torch.triu_indices(classes, classes, device=shared.device)
     half = shared.new_zeros(pairs.rows, classes, len(b))
-    for some in row_slices(len(shared), size * len(b)):
+    for some in row_slices(len(shared), size * len(b), shared.device):
         bent = pairs.values[some] * curvature[pairs.column[some]][:, None]
         products = shared[some, b] * shared[some, c]
         half.index_add_(0, pairs.row[some], bent @ products.mT)

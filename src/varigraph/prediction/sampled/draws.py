@@ -12,10 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from varigraph.kernels import INSTALLED
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.gaussian import unexpanded
-from varigraph.prediction.masks import WEIGHTS
+from varigraph.prediction.masks import CPU, WEIGHTS
+from varigraph.sparse import made_once
 
 #: The number of each source's draw in one run; what has none is held at its mean.
 Draw = Mapping[str, int]
@@ -100,7 +102,14 @@ PER_WORD = 4
 AT_ONCE = 2**18
 
 
-def normals(shape: tuple[int, ...], sample: int, *, seed: int, stream: int = FEATURES) -> Tensor:
+def normals(
+    shape: tuple[int, ...],
+    sample: int,
+    *,
+    seed: int,
+    stream: int = FEATURES,
+    device: torch.device = CPU,
+) -> Tensor:
     r"""Standard normal numbers, float32, by the inverse of their distribution.
 
     .. math::
@@ -115,18 +124,33 @@ def normals(shape: tuple[int, ...], sample: int, *, seed: int, stream: int = FEA
         sample: number of the draw.
         seed: key of the generator.
         stream: of the source that they are for.
+        device: where they are wanted; the same numbers on any.
 
     Example:
         >>> torch.equal(normals((3, 2), 5, seed=1), normals((3, 2), 5, seed=1))
         True
     """
-    drawn = torch.empty(math.prod(shape), dtype=torch.float32)
+    size = math.prod(shape)
+    if device.type == "cuda" and INSTALLED and size:
+        from varigraph.kernels.philox import philox_levels  # noqa: PLC0415 - needs Triton
+
+        levels = made_once(_quantiles(), ("levels", device), lambda: _quantiles().to(device))
+        return philox_levels(levels, size, (0, 0, sample, stream), key=seed).view(shape)
+    drawn = torch.empty(size, dtype=torch.float32)
     words, table = _stream(stream, sample, seed), _quantiles()
     for block in drawn.split(AT_ONCE):
         bits = words.random_raw(-(-len(block) // PER_WORD)).view(np.uint16)[: len(block)]
         # index_select takes 32-bit numbers, and is 50 times faster than indexing by brackets.
         torch.index_select(table, 0, torch.from_numpy(bits.astype(np.int32)), out=block)
-    return drawn.view(shape)
+    return drawn.view(shape).to(device)
+
+
+def noise_like(
+    mean: Tensor, sample: int, *, seed: int, stream: int = FEATURES
+) -> Tensor:  # [nodes, features] -> [nodes, features]
+    """Standard normal numbers where a tensor is, and of its dtype; see :func:`normals`."""
+    drawn = normals(tuple(mean.shape), sample, seed=seed, stream=stream, device=mean.device)
+    return drawn.to(mean.dtype)
 
 
 @lru_cache(maxsize=1)
@@ -144,6 +168,10 @@ def coins(prob: Tensor, sample: int, *, seed: int) -> Tensor:  # [coins] -> [coi
         sample: number of the draw.
         seed: key of the generator.
     """
+    if prob.is_cuda and INSTALLED and len(prob):
+        from varigraph.kernels.philox import philox_coins  # noqa: PLC0415 - needs Triton
+
+        return philox_coins(prob, (0, 0, sample, LINKS), key=seed)
     words = _stream(LINKS, sample, seed).random_raw(len(prob))
     uniform = torch.from_numpy((words >> np.uint64(11)) * 2.0**-53)
     return (uniform.to(prob.device) < prob).to(prob.dtype)
@@ -223,7 +251,7 @@ class FullFeatures:
 
     def draw(self, sample: int, *, seed: int) -> Tensor:
         """Features with a draw of noise."""
-        noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
+        noise = noise_like(self.mean, sample, seed=seed)
         return torch.addcmul(self.mean, noise, self._std, out=noise)
 
     @cached_property
@@ -281,7 +309,7 @@ class SmallFeatures:
         if self._noise is None:  # differs by node and by feature: no root serves all nodes
             return self.full.draw(sample, seed=seed) @ self.basis
         std, root = self._noise
-        noise = normals(tuple(self.mean.shape), sample, seed=seed).to(self.mean)
+        noise = noise_like(self.mean, sample, seed=seed)
         noise = noise if root.dim() == 0 else noise @ root
         return torch.addcmul(self.mean, noise, std, out=noise)
 

@@ -173,6 +173,11 @@ class SampledMoments:
         self._done = 0
 
     @property
+    def device(self) -> torch.device:
+        """Where the sums are."""
+        return self._shift.device
+
+    @property
     def batches(self) -> int:
         """Number of batches."""
         return len(self._sums[0])

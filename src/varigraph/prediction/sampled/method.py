@@ -30,8 +30,8 @@ from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
 
 Watch = Callable[[Tensor], None]
-#: Numbers that are summed at a time: few enough to fit a cache.
-AT_ONCE = 2**18
+#: Numbers that are summed at a time: few enough to fit a cache, or what keeps a GPU busy.
+AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
 CERTAIN = (
     "nothing is uncertain: the features have no noise, the links no chances below 1 and the "
     "network no dropout; all variances are 0"
@@ -114,7 +114,7 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     del plain, like
     outputs = _told(outputs_of(found, design, plan.at_once), question, design.runs)
     for runs in in_groups(outputs, design.group, plan.together):
-        for rows in logits.blocks(AT_ONCE // sum(map(len, runs))):
+        for rows in logits.blocks(_at_once(runs[0].device) // sum(map(len, runs))):
             block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
             logits.add(block, rows)
             answers.add(_probabilities(block, question.task), rows)
@@ -129,6 +129,10 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     if not found.sources:
         warn(CERTAIN)
     return Sample(answers, logits, found.sources, design.runs if found.sources else 0)
+
+
+def _at_once(device: torch.device) -> int:
+    return AT_ONCE.get(device.type, AT_ONCE["cpu"])
 
 
 def _told(outputs: Iterator[Tensor], question: Question, total: int) -> Iterator[Tensor]:
@@ -148,10 +152,6 @@ def _probabilities(logits: Tensor, task: Task) -> Tensor:  # [runs, nodes, class
         return probabilities(logits, task)
     powers = (logits - logits.amax(-1, keepdim=True)).exp_()
     return powers.div_(powers.sum(-1, keepdim=True))
-
-
-#: Numbers in the sums of a block.
-SUMS_AT_ONCE = 2**18
 
 
 def answered(
@@ -207,7 +207,7 @@ def _written(
     """Estimates and errors by their names."""
     names = (*values, *(f"error of {name}" for name in errors))
     places = {name: moments.place_for(number) for number, name in enumerate(names)}
-    for rows in moments.blocks(SUMS_AT_ONCE // moments.batches):
+    for rows in moments.blocks(_at_once(moments.device) // moments.batches):
         estimates = _estimates(moments.estimates(rows))
         block = [estimates[name].value for name in values]
         block += [estimates[name].error for name in errors]

@@ -18,8 +18,8 @@ from varigraph.prediction.sampled.network import Inputs, Network, Prefix
 from varigraph.prediction.sampled.runs import FirstRun, HeldTensors
 from varigraph.prediction.sources.source import SOURCES, considered
 
-#: Up to so many numbers in its largest tensor, a run on a CPU is mostly overhead.
-SHORT = 2**15
+#: Up to so many numbers in its largest tensor, a run is mostly overhead.
+SHORT = {"cpu": 2**15, "cuda": 2**23}
 #: Messages of a layer are formed only if they take less than this part of the memory: a layer
 #: may hold several tensors of their size.
 PART_FOR_MESSAGES = 8
@@ -64,9 +64,9 @@ def explored(network: Network) -> Iterator[Explored]:
         trial = Trial.of(network)
         sources = _sources(trial)
         network, running = trial.in_small_space()
-        on_cpu = network.features.mean.device.type == "cpu"
-        seen = running.widest > 0  # what torch.jit hides cannot be batched either
-        short = seen and (running.widest <= SHORT or not on_cpu)
+        device = network.features.mean.device.type
+        # What torch.jit hides is seen as nothing, and cannot be batched either.
+        short = 0 < running.widest <= SHORT.get(device, SHORT["cpu"])
         batched = short and not trial.random and network.removed is None  # one graph for all runs
         if not (batched or trial.random):
             prefix = Prefix(network.links)

@@ -18,7 +18,7 @@ from varigraph.moments import Gaussian, StandIn
 from varigraph.moments.propagation import current, recorded, with_noise
 from varigraph.moments.running import running
 from varigraph.prediction.network_call import plain_answer
-from varigraph.prediction.sampled.draws import normals
+from varigraph.prediction.sampled.draws import noise_like
 from varigraph.prediction.sources.source import Drawn, Leaf, Source, considered
 
 if TYPE_CHECKING:
@@ -128,8 +128,8 @@ class Field(Source):
         return {self.name: network.known(self.name, sample, draw)}
 
     def _drawn(self, field: Gaussian, sample: int, *, seed: int) -> Tensor:
-        noise = normals(tuple(field.mean.shape), sample, seed=seed, stream=self._stream)
-        return field.mean + field.var.sqrt() * noise.to(field.mean)
+        noise = noise_like(field.mean, sample, seed=seed, stream=self._stream)
+        return field.mean + field.var.sqrt() * noise
 
     def use(self, inputs: Inputs, drawn: Drawn) -> None:  # noqa: D102
         inputs.fields[self.name] = drawn[self.name]
