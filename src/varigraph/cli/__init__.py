@@ -10,6 +10,7 @@ import varigraph
 from varigraph.cli.check import check
 from varigraph.cli.graphs import data, links
 from varigraph.cli.mistakes import Verbs
+from varigraph.cli.partition import partition
 from varigraph.cli.predict import predict
 from varigraph.cli.runs import audit, bench, report, run
 from varigraph.cli.study import study
@@ -41,6 +42,10 @@ app.command(rich_help_panel=YOURS, epilog=f"Example: {SAGE}")(predict)
 app.command(rich_help_panel=YOURS, epilog="Example: varigraph check networks.py:build cora")(check)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph data cora")(data)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph links cora --method hadamard")(links)
+app.command(
+    rich_help_panel=GRAPHS,
+    epilog="Example: varigraph partition nodes.parquet links.parquet --parts 8 --out parts",
+)(partition)
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph run cora --seed 1 --out runs/second")(
     run
 )

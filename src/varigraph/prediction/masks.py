@@ -15,6 +15,7 @@ from varigraph.kernels import INSTALLED, fused
 from varigraph.moments import Gaussian
 from varigraph.moments.gaussian import ALIGNED, ByRows
 from varigraph.prediction.network_call import refuse_own_dropout
+from varigraph.prediction.numbering import Numbers, drawn_at, numbering
 
 #: Draws are keyed by their source as well, so that other sources can have streams of their own.
 WEIGHTS = 1
@@ -107,7 +108,7 @@ def dropped(
     x: Gaussian, rows: slice | None, *, site: Site, place: int, sample: int, seed: int
 ) -> Gaussian:
     """A value, or the rows of it that are given, under the mask of one sample."""
-    if not fused(x.mean, x.var):
+    if numbering() is not None or not fused(x.mean, x.var):
         drawn = draw_masks(
             site, place, range(sample, sample + 1), seed=seed, rows=rows, device=x.mean.device
         )
@@ -161,6 +162,11 @@ def draw_masks(
     Returns:
         ``[samples, *shape]`` in float32, or with as many rows as asked for.
     """
+    part = numbering()
+    if part is not None:
+        chosen = part.of(site.shape[0])[rows or slice(None)]
+        each = [_masks_at(chosen, site, place, sample, seed) for sample in samples]
+        return torch.stack(each).to(device)
     shape, start = _shape_and_start(site, place, samples.start, rows)
     masks = (len(samples), shape.numel())
     if device.type == "cuda" and INSTALLED:
@@ -196,3 +202,12 @@ def _kept(drawn: Bytes, first: int, dropped: int) -> Kept:  # [rounds, 256] -> [
     if dropped < 256:  # and 0 if any is; a byte holds one of the two alone
         return (drawn >= least.astype(np.uint8)).ravel()
     return (drawn > (least - 1).astype(np.uint8)).ravel()
+
+
+def _masks_at(rows: Numbers, site: Site, place: int, sample: int, seed: int) -> Tensor:
+    """The mask of a sample for some rows of a whole graph, by their numbers there."""
+    width = site.shape[1:].numel()
+    drawn = drawn_at(rows, width, np.uint8, (place, sample, WEIGHTS), key=seed)
+    number = (rows[:, None] * width + np.arange(width) + sample) & 255
+    kept = drawn.astype(np.int32) * 256 + STRIDE * number % 256 >= site.dropped
+    return torch.from_numpy(kept * np.float32(site.scale)).view(len(rows), *site.shape[1:])

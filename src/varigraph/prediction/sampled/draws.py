@@ -9,6 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.gaussian import unexpanded
 from varigraph.prediction.masks import CPU, WEIGHTS
+from varigraph.prediction.numbering import drawn_at, numbering
 from varigraph.sparse import made_once
 
 #: The number of each source's draw in one run; what has none is held at its mean.
@@ -130,7 +132,11 @@ def normals(
         >>> torch.equal(normals((3, 2), 5, seed=1), normals((3, 2), 5, seed=1))
         True
     """
-    size = math.prod(shape)
+    size, part = math.prod(shape), numbering()
+    if part is not None:
+        width = math.prod(shape[1:])
+        bits = drawn_at(part.of(shape[0]), width, np.uint16, (0, sample, stream), key=seed)
+        return _quantiles()[torch.from_numpy(bits.astype(np.int64))].view(shape).to(device)
     if device.type == "cuda" and INSTALLED and size:
         from varigraph.kernels.philox import philox_levels  # noqa: PLC0415 - needs Triton
 
@@ -172,7 +178,10 @@ def coins(prob: Tensor, sample: int, *, seed: int) -> Tensor:  # [coins] -> [coi
         from varigraph.kernels.philox import philox_coins  # noqa: PLC0415 - needs Triton
 
         return philox_coins(prob, (0, 0, sample, LINKS), key=seed)
-    words = _stream(LINKS, sample, seed).random_raw(len(prob))
+    return _shown(_stream(LINKS, sample, seed).random_raw(len(prob)), prob)
+
+
+def _shown(words: npt.NDArray[np.uint64], prob: Tensor) -> Tensor:  # [coins] each
     uniform = torch.from_numpy((words >> np.uint64(11)) * 2.0**-53)
     return (uniform.to(prob.device) < prob).to(prob.dtype)
 
@@ -209,6 +218,10 @@ class TossedLinks:
             sample: number of the draw.
             seed: key of the generator.
         """
+        part = numbering()
+        if part is not None and part.coins is not None:
+            words = drawn_at(part.coins, 1, np.uint64, (0, sample, LINKS), key=seed)[:, 0]
+            return _shown(words, self._links.listed[1])
         of_link = self._links.coins
         return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
