@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from varigraph.cli.mistakes import explained
 from varigraph.cli.options import Json
 from varigraph.cli.terminal import progress_bars
-from varigraph.distributed import partition as divide
-from varigraph.distributed.dividing import By
+
+if TYPE_CHECKING:
+    from varigraph.distributed.dividing import By
 
 NOTHING = "stopped; remove the folder and start again"
 
@@ -45,8 +46,10 @@ def partition(
     Files are read in pieces: neither the links nor the features need fit in memory.
     """
     with explained(NOTHING, as_json=as_json), progress_bars() as progress:
+        from varigraph.distributed import partition as divide
+
         made = divide(
-            files, out, parts=parts, by=cast(By, by), progress=partial(progress, "partition")
+            files, out, parts=parts, by=cast("By", by), progress=partial(progress, "partition")
         )
     record = {
         "folder": str(out),
