@@ -103,7 +103,7 @@ def listed(network, data):
 def test_every_draw_is_a_graph_without_some_links(shop):
     """A purchase and its way back have one coin, a friendship too; so often as chances say."""
     network, shown = model(), []
-    question = ask(network, shop, output="user", sources=("links",), samples=3000)
+    question = ask(network, shop, output="user", sources=("links",), samples=1000)
     sample(question, shown.append)
     chances, answers = listed(network, shop)
     runs = torch.cat(shown)
@@ -143,12 +143,12 @@ def test_noise_of_every_shape_against_draws(shop, noise):
     network = model()
     for kind, var in noise.items():
         shop[kind].x_var = var
-    pred = vg.predict(network, shop, output="user", sources=("features",), samples=2000)
+    pred = vg.predict(network, shop, output="user", sources=("features",), samples=1000)
     is_product = torch.as_tensor(noise["user"]).dim() < 2
     assert pred.method.startswith("first-order" if is_product else "sampled")
     torch.manual_seed(5)
     runs = []
-    for _ in range(2000):
+    for _ in range(1000):
         drawn = copy.copy(shop)
         for kind, var in noise.items():
             std = torch.as_tensor(0.0 if var is None else var).sqrt()
@@ -187,13 +187,13 @@ def test_a_linear_network_has_the_variance_of_its_slopes(shop, noise, aggr):
 def test_all_sources_together_against_draws(shop):
     network = model(dropout=0.3)
     shop["user"].x_var, shop["item"].x_var = 0.1, torch.rand(4, 1)
-    pred = vg.predict(network, shop, output="user", samples=2000)
+    pred = vg.predict(network, shop, output="user", samples=1000)
     assert pred.method.startswith("sampled")
     assert all(float(pred.by_source[each].sum()) > 0 for each in ("features", "links", "weights"))
     torch.manual_seed(5)
     network.train()  # its dropout is all that asks
     runs = []
-    for _ in range(2000):
+    for _ in range(1000):
         present = [bool(torch.rand(()) < p) for p in (*CHANCES, FRIENDS)]
         drawn = outcome(shop, present)
         for kind in ("user", "item"):
@@ -268,7 +268,7 @@ def test_kinds_without_features_and_with_numbers_are_handed_on(shop):
     shop["user", "has", "tag"].edge_index = torch.tensor([[0, 1], [5, 2]])
     shop["tag"].num_nodes = 6
     network = Embedded()
-    pred = vg.predict(network, shop, sources=("features",), samples=4000, method="sampled")
+    pred = vg.predict(network, shop, sources=("features",), samples=2000, method="sampled")
     var = 0.1 * network.lin.weight.detach().square().sum(1)  # [classes]
     assert float((pred.logits.var / var).sub(1).abs().max()) < 0.15
 

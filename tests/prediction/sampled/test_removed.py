@@ -319,7 +319,7 @@ def test_every_source_has_its_part():
     joint = np.einsum("i,j,k->ijk", *chances)[..., None, None]
     mean = (joint * out).sum((0, 1, 2))
     total = (joint * (out - mean) ** 2).sum((0, 1, 2))
-    pred = sampled(model, tiny_graph(), samples=8000)
+    pred = sampled(model, tiny_graph(), samples=3000)
     assert_agrees(pred, torch.from_numpy(mean), torch.from_numpy(total))
     rest = total.copy()
     for place, name in enumerate(("features", "links", "weights")):
@@ -357,7 +357,7 @@ def test_dropout_of_attention_has_the_share_of_masks_that_are_of_links():
                 )
     chance = torch.tensor([0.4 * 0.3, 0.4 * 0.7, 0.6 * 0.3, 0.6 * 0.7]).double()
     of_masks = torch.einsum("l,lmn->mn", chance, answers).var(0, correction=0)
-    pred = sampled(layer, graph, samples=6000)
+    pred = sampled(layer, graph, samples=2500)
     found, error = pred.by_source["weights"][:, 0], pred.std_error.by_source["weights"][:, 0]
     assert bool(((found - of_masks).abs() <= ERRORS * error).all()), (found, of_masks, error)
 
