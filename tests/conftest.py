@@ -9,7 +9,7 @@ import pytest
 
 # Kernels run without a GPU: Triton interprets them, which it decides when it is imported.
 os.environ.setdefault("TRITON_INTERPRET", "1")
-# The processes of pytest-xdist are told how wide the terminal is; commands that are tested have none.
+# Processes of pytest-xdist are told how wide the terminal is; commands under test have none.
 os.environ.pop("COLUMNS", None)
 
 import varigraph as vg
