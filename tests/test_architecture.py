@@ -105,6 +105,7 @@ OTHER_MEANINGS = {
     "cli/study.py": {"features"},
     "data/graphs.py": {"links"},
     "distributed/parts.py": {"links"},
+    "data/node_tables.py": {"links"},
     "links/crossfit.py": {"links", "features"},
     "links/subgraphs.py": {"links"},
     "prediction/calling.py": {"features"},

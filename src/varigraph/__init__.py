@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from varigraph import baselines, errors, metrics, rules, sources
-    from varigraph.data import add_noise, load, read_links
+    from varigraph.data import add_noise, load, read_links, read_tables
     from varigraph.errors import VarigraphError
     from varigraph.links import link_probabilities
     from varigraph.moments import Gaussian, implements
@@ -41,6 +41,7 @@ __all__ = [
     "plots",
     "predict",
     "read_links",
+    "read_tables",
     "report",
     "rules",
     "sources",
@@ -49,7 +50,7 @@ __all__ = [
 
 #: The public names of each module.
 _NAMES = {
-    "data": ("add_noise", "load", "read_links"),
+    "data": ("add_noise", "load", "read_links", "read_tables"),
     "errors": ("VarigraphError",),
     "links": ("link_probabilities",),
     "moments": ("Gaussian", "implements"),

@@ -9,7 +9,7 @@ import varigraph as vg
 from varigraph.cli import app
 
 pytestmark = pytest.mark.usefixtures("quick")
-FILES = [*(f"fold-{n}.npz" for n in (1, 2, 3)), "links.tsv", "quality.json", "reliability.png"]
+FILES = [*(f"fold-{n}.npz" for n in (1, 2, 3)), "links.csv", "quality.json", "reliability.png"]
 
 
 def invoke(*arguments):
@@ -23,11 +23,11 @@ def test_it_ends_with_the_measures_and_the_file(link_file, tmp_path, monkeypatch
     lines = [line.rstrip() for line in done.stdout.splitlines()]
     assert lines[0] == "cliques, hadamard, 3 folds, seed 0: quality at balanced odds"
     assert any(line.split()[:1] == ["AUC"] and line.endswith("log loss") for line in lines)
-    assert lines[-1] == "links/cliques-hadamard-seed0/links.tsv"
+    assert lines[-1] == "links/cliques-hadamard-seed0/links.csv"
     assert done.stderr.splitlines()[-1].startswith("links: 100 of 100, ")
     folder = tmp_path / "links" / "cliques-hadamard-seed0"
     assert sorted(path.name for path in folder.iterdir()) == FILES
-    assert vg.read_links(folder / "links.tsv").reading.links == 56
+    assert vg.read_links(folder / "links.csv").reading.links == 56
 
 
 def test_ctrl_c_keeps_finished_folds_and_a_second_call_ends_the_same(
@@ -78,8 +78,8 @@ def test_a_data_set(tmp_path):
     found = json.loads(done.stdout)
     assert (found["nodes"], found["links"]) == (2708, 5278)
     assert found["auc"] > 0.8
-    lines = (tmp_path / "links.tsv").read_text().splitlines()
-    assert lines[0] == "# probabilities of links: cora, hadamard, 2 folds, seed 0, balanced odds"
+    lines = (tmp_path / "links.csv").read_text().splitlines()
+    assert lines[0] == "from,to,computed"
     assert len(lines) == 1 + 5278
 
 
@@ -116,4 +116,46 @@ def test_other_settings_need_another_folder_or_fresh(explained, link_file, tmp_p
     assert invoke(*options).exit_code == 0
     assert "seed 0, not 1" in explained("links", *options, "--seed", 1)
     assert invoke(*options, "--seed", 1, "--fresh").exit_code == 0
-    assert "seed 0" not in (tmp_path / "out" / "links.tsv").read_text()
+    assert json.loads((tmp_path / "out" / "quality.json").read_text())["seed"] == 1
+
+
+def scored(path, header, *, last=None):
+    """The links of a file with scores of 0.9, as a table with commas."""
+    pairs = [line.split() for line in path.read_text().splitlines()]
+    scores = ["0.9"] * len(pairs)
+    scores[-1] = last or scores[-1]
+    rows = [",".join((*pair, score)) for pair, score in zip(pairs, scores, strict=True)]
+    table = path.with_suffix(".csv")
+    table.write_text("\n".join([header, *rows, ""]))
+    return table
+
+
+def test_measured_scores_are_kept(link_file, tmp_path):
+    table = scored(link_file, "a,b,reliability", last="0.01")
+    options = ["--score", "reliability", "--folds", 2, "--out", tmp_path / "out"]
+    done = invoke(table, *options)
+    assert done.exit_code == 0, done.output
+    read = vg.read_links(tmp_path / "out" / "links.csv")
+    assert sorted(read.edge_prob.tolist())[:3] == pytest.approx([0.01, 0.01, 0.9])
+    found = json.loads(invoke(table, *options, "--json").stdout)
+    line = f"measured and computed are more than 0.5 apart for {found['disagreeing']} of 56 links:"
+    assert line in done.stdout
+    assert found["disagreeing"] >= 1
+
+
+def test_scores_of_which_the_column_is_unclear_are_not_passed_over(explained, link_file, tmp_path):
+    table = scored(link_file, "a,b,reliability")
+    said = explained("links", table, "--out", tmp_path / "out")
+    assert "unclear which column is the score; there are 'a', 'b', 'reliability'" in said
+    assert "say which: --score 'reliability', or --score none if none is" in said
+    assert invoke(table, "--score", "none", "--folds", 2, "--out", tmp_path / "out").exit_code == 0
+    assert "measured" not in (tmp_path / "out" / "links.csv").read_text()
+
+
+def test_columns_may_be_named(explained, link_file, tmp_path):
+    table = scored(link_file, "b,a,probability")
+    options = ["--folds", 2, "--out", tmp_path / "out"]
+    assert invoke(table, "--ends", "a,b", *options).exit_code == 0
+    assert "no column is called 'c'" in explained("links", table, "--ends", "a,c", *options)
+    assert "--ends a are not two columns" in explained("links", table, "--ends", "a", *options)
+    assert "cora is a data set" in explained("links", "cora", "--scale", 2, *options)

@@ -97,7 +97,7 @@ def test_a_file_of_links_may_be_called_as_it_likes(link_file, tmp_path):
     done = CliRunner().invoke(app, ["links", str(path), "--folds", "2", "--out", "x[/y]z"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith("a[red]b, ")
-    assert done.stdout.splitlines()[-1] == "x[/y]z/links.tsv"
+    assert done.stdout.splitlines()[-1] == "x[/y]z/links.csv"
 
 
 def test_signs_that_the_terminal_lacks_are_spelt_out(monkeypatch):
@@ -132,6 +132,8 @@ def test_other_packages_that_are_missing_are_not_hidden():
         ("GCN(16, dropout=0.5)", "GCN(16, dropout=0.5)"),
         ("GCN(dropout=0.5)", "GCN(dropout=0.5)"),
         ("reseed=1", "reseed=1"),
+        ("score=3, or score=False if none is", "--score 3, or --score none if none is"),
+        ("give that as scale=", "give that as --scale"),
     ],
 )
 def test_options_are_named_as_they_are_typed(text, shown):

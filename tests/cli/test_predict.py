@@ -17,6 +17,7 @@ import varigraph as vg
 from cli.own_networks import CLASSES, NAMES, NODES, network, small_graph, write_networks
 from varigraph.cli import app
 from varigraph.studies import run as study
+from varigraph.studies.own_model.saved_files import read_graph
 
 PARTS = ("features", "links", "weights", "interactions")
 
@@ -193,6 +194,44 @@ def test_a_class_of_torch_geometric_with_arguments_and_an_npz(tmp_path):
     assert [row["name"] for row in rows] == NAMES
 
 
+def test_tables_of_nodes_and_links_are_a_graph(networks, weights, tmp_path):
+    graph = small_graph(x_var=torch.full((12, 1), 0.25).repeat(1, 5))
+    names = "abcdefghijkl"
+    header = ",".join(["node", *(f"f{n},f{n}_std" for n in range(5))])
+    rows = [
+        ",".join([name, *(f"{value:.9g},0.5" for value in row)])
+        for name, row in zip(names, graph.x.tolist(), strict=True)
+    ]
+    pairs = sorted({(u, v) for u, v in graph.edge_index.t().tolist() if u < v})
+    links = [f"{names[u]},{names[v]}" for u, v in pairs]
+    (tmp_path / "nodes.csv").write_text("\n".join([header, *rows]))
+    (tmp_path / "links.csv").write_text("\n".join(["from,to", *links]))
+    done = predict(
+        *(f"{networks}:Net", tmp_path, "--weights", weights, "--samples", 4),
+        *("--method", "diagonal", "--out", tmp_path / "answers.csv"),
+    )
+    assert done.exit_code == 0, done.output
+    low, high = zip(*pairs, strict=True)
+    graph.edge_index = torch.tensor([[*low, *high], [*high, *low]])
+    model = network(networks, "Net")
+    model.load_state_dict(torch.load(weights))
+    answers = rows_of(tmp_path / "answers.csv")
+    agrees(answers, vg.predict(model, graph, method="diagonal", samples=4))
+    assert [row["name"] for row in answers] == list(names)
+
+
+def test_an_npz_may_say_how_noisy_its_links_are(tmp_path):
+    graph, edges = small_graph(), 30
+    fields = {"edge_attr": torch.rand(edges, 2), "edge_weight": torch.rand(edges)}
+    noise = {f"{name}_var": np.array(0.5) for name in (*fields, "pos")}
+    arrays = {name: value.numpy() for name, value in fields.items()}
+    ends = graph.edge_index.numpy()
+    path = tmp_path / "graph.npz"
+    np.savez(path, x=graph.x, edge_index=ends, pos=np.zeros((12, 3)), **arrays, **noise)
+    read = read_graph(str(path))
+    assert {name: float(read[name]) for name in noise} == dict.fromkeys(noise, 0.5)
+
+
 def test_regression_has_a_mean_and_an_error_bar(networks, graph_file, tmp_path):
     torch.save(network(networks, "value").state_dict(), tmp_path / "value.pt")
     done = predict(
@@ -328,7 +367,7 @@ def test_ctrl_c_leaves_nothing_behind(command, monkeypatch, tmp_path):
         ({0: "weights.pt"}, "--weights weights.pt"),
         ({0: "no.such.module:Net"}, "No module named 'no'"),
         ({0: "nowhere.py:Net"}, "there is no file nowhere.py"),
-        ({1: "coral"}, "coral is no file, and no data set either"),
+        ({1: "coral"}, "coral is no file, folder or data set"),
         ({1: "{networks}"}, "graphs are not read from .py files"),
         ({3: "none.pt"}, "none.pt: there is no such file"),
         ({3: "none.safetensors"}, "none.safetensors: there is no such file"),

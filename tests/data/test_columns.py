@@ -72,7 +72,7 @@ def test_columns_that_are_not_there_are_named(args, problem, remedy):
 def test_a_header_leaves_the_score_open():
     error = refusal(["u", "v", "p"], names_columns=True)
     assert "unclear which column is the score; there are 'u', 'v', 'p'" in error.problem
-    assert error.remedy == "say which: score='p'"
+    assert error.remedy == "say which: score='p', or score=False if none is"
 
 
 def test_a_first_link_is_not_taken_for_a_header():

@@ -8,7 +8,7 @@ from varigraph.errors import DatasetError, OptionError
 from varigraph.studies.links import links_study
 
 FOLDS = [f"fold-{n}.npz" for n in (1, 2, 3)]
-REPORT = ["links.tsv", "quality.json", "reliability.png"]
+REPORT = ["links.csv", "quality.json", "reliability.png"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_folder_holds_everything(study):
 
 def test_the_table_is_read_back_as_it_was(study):
     done = study()
-    read = vg.read_links(done.folder / "links.tsv")
+    read = vg.read_links(done.folder / "links.csv")
     ends = done.graph.edge_index.t().tolist()
     probs = {
         (done.graph.node_names[u], done.graph.node_names[v]): p
@@ -89,16 +89,16 @@ def test_fresh_starts_again_and_leaves_what_is_not_ours(study, counted, tmp_path
         study(seed=1)
     study(seed=1, fresh=True)
     assert len(counted) == 6
-    assert sorted(contents(tmp_path / "out")) == [*FOLDS, "links.tsv", "notes.txt", *REPORT[1:]]
+    assert sorted(contents(tmp_path / "out")) == [*FOLDS, "links.csv", "notes.txt", *REPORT[1:]]
 
 
 def test_a_folder_of_somebody_else_is_left_alone(study, tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "links.tsv").write_text("mine")
+    (tmp_path / "out" / "links.csv").write_text("mine")
     for fresh in (False, True):
         with pytest.raises(OptionError, match="no folds"):
             study(fresh=fresh)
-    assert (tmp_path / "out" / "links.tsv").read_text() == "mine"
+    assert (tmp_path / "out" / "links.csv").read_text() == "mine"
 
 
 def test_a_file_in_the_way_is_explained(study, tmp_path):

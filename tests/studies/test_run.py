@@ -11,7 +11,7 @@ from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import score
 from varigraph.studies import run as study
-from varigraph.studies.links import link_table
+from varigraph.studies.link_table import LinkRows
 
 TOTALS = ("mean", "aleatoric", "epistemic")
 QUICK = {"samples": 2, "noise": (0, 12), "epochs": 1}
@@ -105,8 +105,8 @@ def links_of_cora(tmp_path):
     """A file of made-up probabilities for Cora, and those of its edges."""
     graph = load("cora")
     graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
-    path = tmp_path / "links.tsv"
-    path.write_text(link_table(graph, title="made up"))
+    path = tmp_path / "links.csv"
+    path.write_text(LinkRows.of(graph).csv())
     return path, graph.edge_prob
 
 
@@ -132,7 +132,7 @@ def test_another_content_of_the_file_needs_another_folder(links_of_cora, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
     lines = path.read_text().splitlines()
-    path.write_text("\n".join([*lines[:-1], lines[-1].rsplit("\t", 1)[0] + "\t0.123"]))
+    path.write_text("\n".join([*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",0.123"]))
     with pytest.raises(OptionError, match="edge_prob"):
         study.run("cora", out=tmp_path / "run", links=str(path), **QUICK)
     with pytest.raises(OptionError, match="reading bernoulli, not weight"):
@@ -145,13 +145,13 @@ def test_links_by_a_method_are_computed_once_within_the_run(counted, tmp_path, m
     found = study.run("cora", out=tmp_path, progress=lambda *step: told.append(step), **options)
     assert len(counted) == 5
     assert ("links", 100, 100) in told
-    assert (tmp_path / "links" / "links.tsv").is_file()
+    assert (tmp_path / "links" / "links.csv").is_file()
     assert found.levels[0].scores.by_source["links"] > 0
     again = study.run("cora", out=tmp_path, **options)
     assert len(counted) == 5
     assert again.levels == found.levels
     by_hand = study.run(
-        "cora", out=tmp_path / "other", **{**options, "links": str(tmp_path / "links/links.tsv")}
+        "cora", out=tmp_path / "other", **{**options, "links": str(tmp_path / "links/links.csv")}
     )
     assert by_hand.levels == found.levels
     study.run("cora", out=tmp_path, fresh=True, **{**options, "links": None})

@@ -11,13 +11,15 @@ import typer
 from varigraph.choices import DATASETS
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import Fresh, Json, Root, Seed, datasets
-from varigraph.cli.terminal import progress_bars, stdout
+from varigraph.cli.terminal import cell, progress_bars, stdout
+from varigraph.errors import OptionError
 from varigraph.reporting.text_table import TextTable, terminal
 
 if TYPE_CHECKING:
     from varigraph.links.link_probabilities import Odds
     from varigraph.links.methods import Method
     from varigraph.studies.dataset_facts import DatasetFacts
+    from varigraph.studies.link_table import LinkRows
     from varigraph.studies.links import LinksOutcome
 
 HEADER = ("name", "files", "nodes", "links", "features", "classes")
@@ -137,8 +139,8 @@ def links(
         str,
         typer.Argument(
             metavar="DATASET|FILE",
-            help=f"One of {', '.join(DATASETS)}, or a file with a link in each line, of which "
-            "the two ends alone count.",
+            help=f"One of {', '.join(DATASETS)}, or a file with a link in each line: a table "
+            "(.csv has a header), GraphML or STRING.",
         ),
     ],
     *,
@@ -150,6 +152,20 @@ def links(
         str, typer.Option(help="As if links and non-links were equally frequent, or by density.")
     ] = "balanced",
     seed: Seed = 0,
+    score: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of the measured scores, by name or number from 0; none to leave them out.",
+            show_default="the third of three, or known by its name",
+        ),
+    ] = None,
+    ends: Annotated[
+        str, typer.Option(help="Columns of the two ends, by names or numbers, with a comma.")
+    ] = "0,1",
+    scale: Annotated[
+        float | None,
+        typer.Option(help="Score of a certain link.", show_default="1, of STRING 1000"),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder to write.", show_default="links/NAME-METHOD-seedSEED"),
@@ -159,6 +175,9 @@ def links(
     as_json: Json = False,
 ) -> None:
     """Compute how likely each link of a graph is, judged from the rest of the graph.
+
+    Measured scores are kept: links.csv has both, and begins with the links about which they
+    disagree; without scores it begins with the least likely links.
 
     What was broken off goes on after the last finished fold.
     """
@@ -172,6 +191,9 @@ def links(
             folds=folds,
             odds=cast("Odds", odds),
             seed=seed,
+            score=None if score is None else False if score == "none" else _column(score),
+            ends=_ends(ends),
+            scale=scale,
             out=out,
             root=root,
             fresh=fresh,
@@ -184,12 +206,49 @@ def links(
         _print_links(outcome)
 
 
+def _column(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
+
+
+def _ends(text: str) -> tuple[str | int, str | int]:
+    start, comma, end = text.partition(",")
+    if not (start and comma and end):
+        raise OptionError(f"--ends {text} are not two columns", "--ends from,to or --ends 0,1")
+    return _column(start), _column(end)
+
+
+#: Links that are named on the screen; the file has all.
+NAMED = 5
+
+
 def _print_links(outcome: LinksOutcome) -> None:
     from varigraph.reporting.tables import link_quality
+    from varigraph.studies.link_table import APART
 
     console = stdout()
     console.print(f"{outcome.title}: quality at balanced odds", soft_wrap=True)
     console.print(link_quality(outcome.quality))
+    far, links = outcome.rows.disagreeing, f"{len(outcome.rows):,} links"
+    if far is None:
+        about = f"the least likely of {links}"
+    else:
+        about = f"measured and computed are more than {APART:g} apart for {far:,} of {links}"
+    console.print(f"{about}:", soft_wrap=True)
+    console.print(terminal(_first_links(outcome.rows)))
     for note in outcome.notes:
         console.print(note, soft_wrap=True)
-    console.print(str(outcome.folder / "links.tsv"), soft_wrap=True)
+    console.print(str(outcome.folder / "links.csv"), soft_wrap=True)
+
+
+def _first_links(rows: LinkRows) -> TextTable:
+    shown = range(min(NAMED, len(rows)))
+    columns = {"measured": rows.measured, "computed": rows.computed}
+    numbers = {name: values for name, values in columns.items() if values is not None}
+    body = tuple(
+        (
+            *(cell(end) for end in rows.ends[row]),
+            *(f"{float(values[row]):.3f}" for values in numbers.values()),
+        )
+        for row in shown
+    )
+    return TextTable("", ("from", "to", *numbers), body, words=2)

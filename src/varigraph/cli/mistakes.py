@@ -23,10 +23,13 @@ MISTAKE = 2
 GOES_ON = "stopped; what was finished is kept, the same command goes on"
 STOPPED = "stopped; nothing was written"
 #: Options that have the same name in Python and on the command line.
-SAME = "dropout epochs folds links memory method noise odds samples seed sources task threads"
-#: One of them as Python has it, ``seed=0``, where it is not part of a call.
+SAME = (
+    "dropout ends epochs folds links memory method noise odds samples scale score seed sources "
+    "task threads"
+)
+#: One of them as Python has it, ``seed=0`` or ``scale=``, where it is not part of a call.
 _KEYWORD = re.compile(
-    rf"""(?<![\w.(-])(?<!, )({SAME.replace(" ", "|")})=("[^"]*"|'[^']*'|[\w.+-]+)"""
+    rf"""(?<![\w.(-])(?<!, )({SAME.replace(" ", "|")})=("[^"]*"|'[^']*'|\([^)]*\)|[\w.+-]+)?"""
 )
 
 
@@ -80,7 +83,11 @@ def as_options(text: str) -> str:
         >>> as_options("seed=-1 is negative; GCN(dropout=0.5) is not meant")
         '--seed -1 is negative; GCN(dropout=0.5) is not meant'
     """
-    return _KEYWORD.sub(r"--\1 \2", text)
+    return _KEYWORD.sub(lambda found: f"--{found[1]}{_value(found[2])}", text)
+
+
+def _value(text: str | None) -> str:
+    return "" if text is None else " none" if text == "False" else f" {text}"
 
 
 def print_mistake(kind: str, message: str, remedy: str) -> None:

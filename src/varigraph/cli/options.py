@@ -55,9 +55,10 @@ Graph = Annotated[
     str | None,
     typer.Argument(
         metavar="GRAPH",
-        help=f"One of {', '.join(DATASETS)}; a .pt file of a torch_geometric Data or a dict of "
-        "tensors; or an .npz file with x, edge_index and, if known, x_var, edge_prob, y and "
-        "node_names. A run has its own.",
+        help=f"One of {', '.join(DATASETS)}; a folder with nodes.csv and links.csv; a .pt file of "
+        "a torch_geometric Data or a dict of tensors; or an .npz file with x, edge_index and, if "
+        "known, x_var, edge_prob, y, node_names, edge_attr, edge_weight, pos and their variances "
+        "(edge_attr_var and so on). A run has its own.",
         autocompletion=graphs,
         show_default=False,
     ),

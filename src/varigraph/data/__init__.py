@@ -6,6 +6,7 @@ from varigraph.data.graphs import add_noise, load
 from varigraph.data.kinds import check_graph
 from varigraph.data.link_files import read_links
 from varigraph.data.link_tables import DroppedLinksWarning, Reading
+from varigraph.data.node_tables import read_tables
 
 __all__ = [
     "DroppedLinksWarning",
@@ -17,4 +18,5 @@ __all__ = [
     "feature_variance",
     "load",
     "read_links",
+    "read_tables",
 ]

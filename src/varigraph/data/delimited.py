@@ -25,6 +25,8 @@ ScoreColumn: TypeAlias = Column | Literal[False] | None
 Splitter: TypeAlias = Callable[[list[str]], list[list[str]]]
 #: How a file of STRING begins, and what it calls the score that all evidence together gives.
 STRING_ENDS, STRING_SCORE, STRING_CERTAIN = ["protein1", "protein2"], "combined_score", 1000.0
+#: Names by which a column of scores is known in a header; of several, the first is meant.
+SCORES = ("probability", "measured", "computed")
 #: Names of columns in a message.
 LISTED = 20
 #: Lines in a block: enough to be split by C code, too few for the garbage collector to wake up.
@@ -65,6 +67,25 @@ def delimited(path: Path, wanted: Wanted, *, commas: bool) -> Iterator[LinkBlock
                 lines, rows = lines[1:], rows[1:]
         if columns is not None and rows:
             yield _links(path, lines, rows, columns)
+
+
+def comma_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table with commas, each with the number of its line; the first is the header.
+
+    Args:
+        path: the file, gzipped or not.
+
+    Raises:
+        FileError: naming the first line that cannot be right.
+    """
+    width, split = 0, _by(",")
+    for block in text_lines(path):
+        lines, rows = _rows(path, block, split)
+        width = width or len(rows[0] if rows else ())
+        if any(len(row) != width for row in rows):
+            raise _ragged(path, lines, rows, width)
+        for line, row in zip(lines, rows, strict=True):
+            yield line, list(map(str.strip, row))
 
 
 def _by_spaces(lines: list[str]) -> list[list[str]]:
@@ -148,10 +169,12 @@ class Wanted:
         score: the column of the score; None for the third of three, or that of STRING; False if
             scores are not wanted.
         ends: the columns of the ends.
+        optional: whether a table of two columns, which has no scores, will do as well.
     """
 
     score: ScoreColumn
     ends: tuple[Column, Column]
+    optional: bool = False
 
     @property
     def by_name(self) -> bool:
@@ -204,7 +227,8 @@ class FirstRow:
         """
         header = self.names_columns or wanted.by_name or self._of_string
         score = None
-        if wanted.score is not False:
+        unscored = wanted.optional and wanted.score is None and len(self.fields) == 2
+        if wanted.score is not False and not unscored:
             score = self._place(self._score(wanted.score, header), header)
         source, target = (self._place(end, header) for end in wanted.ends)
         if len({source, target, score}) < 3:
@@ -235,10 +259,12 @@ class FirstRow:
             return score
         if self._of_string:
             return STRING_SCORE
+        if known := [name for name in SCORES if header and name in self.fields]:
+            return known[0]
         if header:
             raise self._error(
                 f"it is unclear which column is the score; {self._listed()}",
-                f"say which: score={self.fields[-1]!r}",
+                f"say which: score={self.fields[-1]!r}, or score=False if none is",
             )
         if len(self.fields) != 3:
             raise self._error(

@@ -18,19 +18,22 @@ CHUNK = 1 << 16
 LONGEST = 1 << 20
 
 
-def graphml(path: Path, score: str | Literal[False] | None) -> Iterator[LinkBlock]:
+def graphml(
+    path: Path, score: str | Literal[False] | None, *, optional: bool = False
+) -> Iterator[LinkBlock]:
     """The links of a GraphML file in blocks, in the order of the file; names are node ids.
 
     Args:
         path: the file, gzipped or not.
         score: the edge attribute that holds the score, by its ``attr.name``; False if scores are
             not wanted.
+        optional: whether edges without any attribute will do where no score is named.
 
     Raises:
         FileError: if it is not GraphML, declares a document type (which could name other files or
             grow without bound), has other than one graph, or an edge lacks an end or its score.
     """
-    edges = _Edges(path, score)
+    edges = _Edges(path, score, optional=optional)
     with opened(path) as stream:
         while chunk := stream.read(CHUNK):
             edges.parse(chunk)
@@ -42,8 +45,8 @@ def graphml(path: Path, score: str | Literal[False] | None) -> Iterator[LinkBloc
 class _Edges:
     """Collects nodes, links and scores from what the parser calls out."""
 
-    def __init__(self, path: Path, score: str | Literal[False] | None) -> None:
-        self._path, self._score = path, score
+    def __init__(self, path: Path, score: str | Literal[False] | None, *, optional: bool) -> None:
+        self._path, self._score, self._optional = path, score, optional
         self._attributes: dict[str, str] = {}  # edge attributes: their names by their keys
         self._key = ""  # the one that is being declared
         self._default: str | None = None
@@ -145,6 +148,8 @@ class _Edges:
     def _start_graph(self, _: dict[str, str]) -> None:
         if self._keys is not None:
             raise self._error("this is the second graph of the file", "keep one graph to a file")
+        if self._optional and self._score is None and not self._attributes:
+            self._score = False
         self._keys = {key for key, name in self._attributes.items() if name == self._score}
         if not self._keys and self._score is not False:
             known = ", ".join(sorted(map(repr, self._attributes.values()))) or "none"

@@ -44,7 +44,8 @@ def read_links(
     Args:
         path: the file, in UTF-8, or in any encoding that GraphML declares.
         score: the column of the score, by name or by number, counted from 0; in GraphML an edge
-            attribute. None is for tables of three columns without a header, and for STRING.
+            attribute. None is for tables of three columns without a header, for STRING, and for
+            tables whose header has ``probability``, ``measured`` or ``computed``.
             False reads the ends alone, whatever other columns there are: the graph is given no
             ``edge_prob``, and every line counts as an observed link.
         ends: the columns of the two ends, by name or number. GraphML has its own.
@@ -76,8 +77,24 @@ def read_links(
         2 lines, 2 links
     """
     _check_options(score, ends, scale)
+    return _graph(path, Wanted(score, ends), scale)
+
+
+def read_listed_links(
+    path: str | PathLike[str],
+    score: ScoreColumn = None,
+    *,
+    ends: tuple[Column, Column] = (0, 1),
+    scale: float | None = None,
+) -> Data:
+    """As :func:`read_links`; a file without any scores gives a graph without ``edge_prob``."""
+    _check_options(score, ends, scale)
+    return _graph(path, Wanted(score, ends, optional=True), scale)
+
+
+def _graph(path: str | PathLike[str], wanted: Wanted, scale: float | None) -> Data:
     file = path_of("path", path, remedy='read_links("links.csv")')
-    table, reading = LinkTable.of(_blocks(file, Wanted(score, ends)), file, scale).merged()
+    table, reading = LinkTable.of(_blocks(file, wanted), file, scale).merged()
     if not reading.lossless:
         warn(f"{file}: {reading}", DroppedLinksWarning)
     there = torch.from_numpy(table.ends).t()  # [2, links]
@@ -87,7 +104,7 @@ def read_links(
         node_names=table.names,
         reading=reading,
     )
-    if score is not False:
+    if table.scored:
         graph.edge_prob = torch.from_numpy(table.probs).float().repeat(2)
     return graph
 
@@ -102,7 +119,7 @@ def _blocks(path: Path, wanted: Wanted) -> Iterator[LinkBlock]:
             "GraphML has no columns: its edges have a source, a target and attributes by name",
             'read_links(path, score="confidence")',
         )
-    return graphml(path, score)
+    return graphml(path, score, optional=wanted.optional)
 
 
 def _check_options(score: object, ends: object, scale: float | None) -> None:

@@ -27,11 +27,13 @@ class LinkTable:
         names: names of the nodes, in the order in which the file mentions them.
         ends: the two nodes of each link, ``[links, 2]``.
         probs: its probability, ``[links]``.
+        scored: whether the file has scores; without, every probability is 1.
     """
 
     names: list[str]
     ends: Integers
     probs: Floats
+    scored: bool = True
 
     @classmethod
     def of(cls, blocks: Iterable[LinkBlock], path: Path, scale: float | None) -> LinkTable:
@@ -41,15 +43,16 @@ class LinkTable:
             FileError: if a score cannot be a probability, or there is no line at all.
         """
         numbers: defaultdict[str, int] = defaultdict(count().__next__)  # new names count on
-        ends, probs = [], []
+        ends, probs, scored = [], [], False
         for block in blocks:
+            scored |= block.scores is not None
             probs.append(block.probabilities(path, scale))
             names = chain(block.nodes, *zip(block.sources, block.targets, strict=True))
             numbered = np.fromiter(map(numbers.__getitem__, names), dtype=np.int64)
             ends.append(numbered[len(block.nodes) :].reshape(-1, 2))
         if not sum(map(len, probs)):
             raise FileError(path, "there are no links in this file", "give one that has some")
-        return cls(list(numbers), np.concatenate(ends), np.concatenate(probs))
+        return cls(list(numbers), np.concatenate(ends), np.concatenate(probs), scored)
 
     def merged(self) -> tuple[LinkTable, Reading]:
         """Every undirected link once, in the order of the file, with its largest probability.
@@ -75,7 +78,8 @@ class LinkTable:
             self_links=int((~proper).sum()),
             impossible=int((~possible).sum()),
         )
-        return LinkTable(self.names, ends[first][possible], best[possible]), reading
+        kept = LinkTable(self.names, ends[first][possible], best[possible], self.scored)
+        return kept, reading
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,7 +31,7 @@ FOLDS = "fold-*.npz"
 _OURS = (
     *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
     *("sensitivity.csv", "sensitivity.png", "report.html"),
-    *("model.pt", "links.tsv", "quality.json", "reliability.png", FOLDS),
+    *("model.pt", "links.tsv", "links.csv", "quality.json", "reliability.png", FOLDS),
 )
 Arrays = dict[str, npt.NDArray[Any]]
 Record = dict[str, Any]

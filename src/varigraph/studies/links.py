@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -15,19 +14,22 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from varigraph.choices import DATASETS
-from varigraph.data import DroppedLinksWarning, load, read_links
-from varigraph.errors import DatasetError, FileError, OptionError
+from varigraph.data import DroppedLinksWarning, load
+from varigraph.data.delimited import Column, ScoreColumn
+from varigraph.data.link_files import read_listed_links
+from varigraph.errors import DatasetError, OptionError
 from varigraph.files import write_json, write_text
 from varigraph.files.fingerprint import digest
 from varigraph.links import LinkQuality, link_probabilities
 from varigraph.links.crossfit import Progress
-from varigraph.links.link_pairs import LinkPairs, link_pairs, numbered_pairs, pair_numbers
+from varigraph.links.link_pairs import link_pairs
 from varigraph.links.link_probabilities import Odds
 from varigraph.links.methods import RECIPES, Method, chosen
 from varigraph.reporting.plots import reliability_figure, write_png
 from varigraph.studies.config import Progress as StudyProgress
 from varigraph.studies.config import Study, in_hundredths, versions
 from varigraph.studies.folder import LINKS_FOLDER, claimed_folds
+from varigraph.studies.link_table import LinkRows, matched_probabilities
 
 MEASURES = ("auc", "average_precision", "brier", "ece", "log_loss")
 
@@ -39,8 +41,8 @@ class LinksOutcome:
     Args:
         title: what was done, in a line.
         folder: where everything was written.
-        graph: the graph with ``edge_prob``.
-        links: how many links it has, without direction.
+        graph: the graph with ``edge_prob``, as computed.
+        rows: its links without direction, and the measured scores where there are any.
         seed: of everything that was drawn.
         notes: what a reader must know about the graph.
     """
@@ -48,7 +50,7 @@ class LinksOutcome:
     title: str
     folder: Path
     graph: Data
-    links: int
+    rows: LinkRows
     seed: int
     notes: tuple[str, ...]
 
@@ -66,6 +68,9 @@ def links_study(
     folds: int = 5,
     odds: Odds = "balanced",
     seed: int = 0,
+    score: ScoreColumn = None,
+    ends: tuple[Column, Column] = (0, 1),
+    scale: float | None = None,
     out: str | Path | None = None,
     root: str | Path | None = None,
     fresh: bool = False,
@@ -73,20 +78,26 @@ def links_study(
 ) -> LinksOutcome:
     """Compute how likely each link is, and write it down: table, quality and diagram.
 
+    Links are judged by the rest of the graph alone. Measured scores of a file are kept beside what
+    is computed, and the table begins with the links that the two disagree about.
+
     A study that was interrupted goes on after the last fold that it finished.
 
     Args:
-        source: name of a data set, or path of a file of links; of a file only the ends count.
+        source: name of a data set, or path of a file of links.
         method: see :func:`varigraph.link_probabilities`, also for the next three.
         folds: models to train.
         odds: ``balanced`` or ``density``; changing it does not need new folds.
         seed: of everything that is drawn.
+        score: of a file, see :func:`varigraph.read_links`, also for the next two.
+        ends: the columns of the ends.
+        scale: the score of a certain link.
         out: folder to write; ``links/<name>-<method>-seed<seed>`` if left out.
         root: folder that holds the data sets.
         fresh: replace an earlier study in the same folder.
         progress: called with the fraction done, from 0 to 1, and what is being done.
     """
-    name, graph = named_graph(source, root=root)
+    name, graph = named_graph(source, score=score, ends=ends, scale=scale, root=root)
     links = link_pairs(graph.edge_index, nodes=graph.num_nodes)
     method = cast(Method, chosen(method, links=len(links)))
     folder = Path(out) if out is not None else Path(LINKS_FOLDER) / f"{name}-{method}-seed{seed}"
@@ -102,19 +113,40 @@ def links_study(
         )
         notes = () if "reading" not in graph or graph.reading.lossless else (str(graph.reading),)
         title = f"{name}, {method}, {folds} folds, seed {seed}"
-        outcome = LinksOutcome(title, folder, likely, len(links), seed, notes)
+        rows = LinkRows.of(likely, measured=graph.get("edge_prob"))
+        outcome = LinksOutcome(title, folder, likely, rows, seed, notes)
         _report(outcome)
     return outcome
 
 
-def named_graph(source: str, *, root: str | Path | None = None) -> tuple[str, Data]:
-    """A data set, or the links of a file without their scores; and what it is called.
+def named_graph(
+    source: str,
+    *,
+    score: ScoreColumn = None,
+    ends: tuple[Column, Column] = (0, 1),
+    scale: float | None = None,
+    root: str | Path | None = None,
+) -> tuple[str, Data]:
+    """What a graph is called, and a data set or the links of a file, with their scores if any.
+
+    Args:
+        source: name of a data set, or path of a file of links.
+        score: of a file, see :func:`varigraph.read_links`, also for the next two.
+        ends: the columns of the ends.
+        scale: the score of a certain link.
+        root: folder that holds the data sets.
 
     Raises:
         DatasetError: if there is neither a data set nor a file of that name.
         FileError: if the file cannot be right.
+        OptionError: if a data set is given columns.
     """
     if source.lower() in DATASETS:
+        if score is not None or scale is not None or ends != (0, 1):
+            raise OptionError(
+                f"{source} is a data set, whose links have no columns",
+                "leave --score, --ends and --scale out, or give a file",
+            )
         return source.lower(), load(source, root=root)
     path = Path(source).expanduser()
     if not path.exists():
@@ -124,7 +156,8 @@ def named_graph(source: str, *, root: str | Path | None = None) -> tuple[str, Da
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DroppedLinksWarning)  # it becomes a note
-        return Path(path.name.removesuffix(".gz")).stem, read_links(path, score=False)
+        graph = read_listed_links(path, score, ends=ends, scale=scale)
+    return Path(path.name.removesuffix(".gz")).stem, graph
 
 
 def quality_record(outcome: LinksOutcome) -> dict[str, object]:
@@ -142,7 +175,8 @@ def quality_record(outcome: LinksOutcome) -> dict[str, object]:
         "folds": quality.folds,
         "seed": outcome.seed,
         "nodes": int(outcome.graph.num_nodes),
-        "links": outcome.links,
+        "links": len(outcome.rows),
+        "disagreeing": outcome.rows.disagreeing,
         # JSON has no infinity, which is the log loss of certainty about a non-link.
         **{name: value if math.isfinite(value) else None for name, value in measures.items()},
         "calibration": list(quality.calibration),
@@ -153,8 +187,7 @@ def quality_record(outcome: LinksOutcome) -> dict[str, object]:
 
 def _report(outcome: LinksOutcome) -> None:
     folder, quality = outcome.folder, outcome.quality
-    origin = f"{outcome.title}, {quality.odds} odds"
-    write_text(folder / "links.tsv", link_table(outcome.graph, title=origin))
+    write_text(folder / "links.csv", outcome.rows.csv())
     write_json(folder / "quality.json", quality_record(outcome))
     prob = torch.cat([quality.links, quality.non_links])
     figure = reliability_figure(
@@ -268,99 +301,3 @@ class LinkSource:
         uncertain = copy.copy(graph)
         uncertain.edge_prob = prob
         return uncertain
-
-
-def link_table(graph: Data, *, title: str) -> str:
-    """One line for each link, its ends and its probability, that ``vg.read_links`` reads back.
-
-    Ends are called by ``graph.node_names`` where there are names, else by their numbers. Directions
-    and links of a node to itself are left out. Names stay as they are, even where a spreadsheet
-    would take them for formulas: an apostrophe in front could be part of a name.
-
-    Args:
-        graph: with ``edge_prob``, the same in both directions of a link.
-        title: what is known about the numbers, for the comment in the first line.
-    """
-    low, high = graph.edge_index
-    once = low < high
-    names = [_field(str(name)) for name in graph.get("node_names") or range(graph.num_nodes)]
-    ends = (map(names.__getitem__, end[once].tolist()) for end in (low, high))
-    # Nine digits are enough for every float32 to come back as it is.
-    probs = (f"{prob:.9g}" for prob in graph.edge_prob[once].tolist())
-    lines = map("\t".join, zip(*ends, probs, strict=True))
-    return "\n".join([f"# probabilities of links: {title}", *lines, ""])
-
-
-def matched_probabilities(path: Path, graph: Data) -> tuple[Tensor, str | None]:  # -> [edges]
-    """Probabilities of a graph's links from a file that calls nodes by their numbers.
-
-    Links of a node to itself are certain, whatever the file says.
-
-    Args:
-        path: a file of three columns that ``vg.read_links`` reads.
-        graph: with ``edge_index``.
-
-    Returns:
-        One probability for each column of ``edge_index``, and what was lost in reading, if anything
-        was.
-
-    Raises:
-        FileError: naming a node or link that the graph lacks, or a link that the file lacks.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DroppedLinksWarning)  # returned instead
-        read = read_links(path)
-    own = link_pairs(graph.edge_index, nodes=graph.num_nodes)
-    given = _numbers(path, read.node_names, graph.num_nodes)[read.edge_index]  # [2, 2 * links]
-    numbers, probs = pair_numbers(given), read.edge_prob
-    order = numbers.argsort()
-    numbers, probs = numbers[order][::2], probs[order][::2]  # both directions are the same
-    _compare(path, own, numbers, dropped=read.reading.impossible)
-    certain = probs.new_ones(1)  # self links have the number -1, the last place
-    loss = None if read.reading.lossless else f"{path.name}: {read.reading}"
-    return torch.cat([probs, certain])[own.link_of_edge], loss
-
-
-def _field(name: str) -> str:
-    """A name as a field between tabs, in quotes where it could be taken for something else."""
-    plain = not name.startswith("#") and not set(name) & {'"', "\t"}
-    return name if plain else '"' + name.replace('"', '""') + '"'
-
-
-def _numbers(path: Path, names: Sequence[str], nodes: int) -> Tensor:  # -> [names]
-    number_of = {str(node): node for node in range(nodes)}
-    unknown = next((name for name in names if name not in number_of), None)
-    if unknown is not None:
-        raise FileError(
-            path,
-            f"there is no node {unknown!r} in the graph, whose nodes are 0 to {nodes - 1}",
-            "call nodes by their numbers in the graph, as `varigraph links` does for a data set",
-        )
-    return torch.tensor([number_of[name] for name in names])
-
-
-def _compare(path: Path, own: LinkPairs, numbers: Tensor, *, dropped: int) -> None:  # [links]
-    wanted = pair_numbers(own.pairs)
-    if lacking := _first_outside(wanted, numbers):
-        zero = f"; {dropped} in the file have the score 0" if dropped else ""
-        raise FileError(
-            path,
-            f"it lacks {lacking} of the graph",
-            f"give every link of the graph a probability above 0{zero}",
-        )
-    if foreign := _first_outside(numbers, wanted):
-        raise FileError(
-            path,
-            f"it has {foreign} that the graph lacks",
-            "remove what is no link of the graph, or name the data set that the file is about",
-        )
-
-
-def _first_outside(these: Tensor, others: Tensor) -> str | None:  # [pairs], [pairs]
-    """The first of these pairs that is not among the others, in words."""
-    alone = these[~torch.isin(these, others)]
-    if not len(alone):
-        return None
-    low, high = numbered_pairs(alone[:1]).flatten().tolist()
-    more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
-    return f"the link {low} - {high}{more}"

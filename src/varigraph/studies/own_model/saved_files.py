@@ -23,7 +23,8 @@ from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage
 
 from varigraph.choices import DATASETS
 from varigraph.data import load
-from varigraph.data.graph_parts import intended
+from varigraph.data.graph_parts import FIELDS, intended
+from varigraph.data.node_tables import read_tables
 from varigraph.data.opened_files import (
     ARRAYS,
     check_unpacked,
@@ -46,7 +47,9 @@ from varigraph.errors import (
 #: misspelt name the probabilities of links would be ignored in silence.
 KNOWN = (
     *("x", "edge_index", "x_var", "edge_prob", "y", "node_names", "class_names"),
-    *("edge_weight", "edge_attr", "pos"),
+    *FIELDS,
+    *(f"{name}_var" for name in FIELDS),
+    "feature_names",
 )
 SAVE_DATA = "torch.save(Data(x=..., edge_index=...), 'graph.pt')"
 
@@ -55,9 +58,10 @@ def read_graph(source: str, *, root: Path | None = None, seed: int = 0) -> Data:
     """A data set by its name, or the graph of a file.
 
     Args:
-        source: one of :data:`varigraph.data.DATASETS`; a ``.pt`` file of a ``Data`` or of a dict
-            of tensors; or an ``.npz`` file with ``x``, ``edge_index`` and, if known, ``x_var``,
-            ``edge_prob``, ``y`` and ``node_names``.
+        source: one of :data:`varigraph.choices.DATASETS`; a folder with ``nodes.csv`` and
+            ``links.csv``, as :func:`varigraph.read_tables` reads them; a ``.pt`` file of a ``Data``
+            or of a dict of tensors; or an ``.npz`` file with ``x``, ``edge_index`` and, if known,
+            other fields of :data:`KNOWN`.
         root: folder that holds the data sets.
         seed: of the split of a data set.
 
@@ -69,9 +73,11 @@ def read_graph(source: str, *, root: Path | None = None, seed: int = 0) -> Data:
     if source.lower() in DATASETS:
         return load(source, root=root, seed=seed)
     path = Path(source).expanduser()
+    if path.is_dir():
+        return read_tables(path / "nodes.csv", path / "links.csv")
     if not path.is_file():
         raise DatasetError(
-            f"{source} is no file, and no data set either; these are {', '.join(DATASETS)}",
+            f"{source} is no file, folder or data set; data sets are {', '.join(DATASETS)}",
             "correct the name or the path",
         )
     kind = path.suffix.lower()
