@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import varigraph as vg
 from varigraph.cli import app
 from varigraph.studies import run as study
-from varigraph.studies.links import link_table
+from varigraph.studies.link_table import LinkRows
 
 #: Shells start background jobs with the signal ignored, and children inherit that.
 LISTENING = (
@@ -64,13 +64,13 @@ def test_fresh_replaces_an_earlier_run(first, folder):
 def test_links_of_a_file_get_their_column_and_their_share(tmp_path):
     graph = vg.load("cora")
     graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
-    path = tmp_path / "made-up.tsv"
-    path.write_text(link_table(graph, title="made up"))
+    path = tmp_path / "made-up.csv"
+    path.write_text(LinkRows.of(graph).csv())
     command = [*QUICK, "--links", str(path), "--out", str(tmp_path / "run")]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0, printed.output
     lines = printed.stdout.splitlines()
-    assert lines[0].rstrip().endswith("links by made-up.tsv, read as bernoulli")
+    assert lines[0].rstrip().endswith("links by made-up.csv, read as bernoulli")
     assert any(line.split()[-1:] == ["links"] for line in lines)
     found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert all(level["scores"]["by_source"]["links"] > 1e-6 for level in found["levels"])
