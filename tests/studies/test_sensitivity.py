@@ -6,7 +6,7 @@ import pytest
 from varigraph.data import load
 from varigraph.errors import DatasetError, OptionError
 from varigraph.studies import sensitivity as study
-from varigraph.studies.links import link_table
+from varigraph.studies.link_table import LinkRows
 
 QUICK = {"noise": (8, 0), "epochs": 1, "samples": 2}
 
@@ -21,8 +21,8 @@ def link_file(tmp_path_factory):
     """A file of made-up probabilities for Cora."""
     graph = load("cora")
     graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
-    path = tmp_path_factory.mktemp("links") / "made-up.tsv"
-    path.write_text(link_table(graph, title="made up"))
+    path = tmp_path_factory.mktemp("links") / "made-up.csv"
+    path.write_text(LinkRows.of(graph).csv())
     return path
 
 
@@ -94,7 +94,7 @@ def test_uncertain_links_get_a_ladder_of_doubt(finished, link_file, tmp_path):
     text = (tmp_path / "table.md").read_text()
     assert text.index("growing noise") < text.index("growing doubt")
     assert text.count("doubt t:") == 1
-    assert "links by made-up.tsv" in found.title
+    assert "links by made-up.csv" in found.title
 
 
 def test_links_by_a_method_are_computed_once(counted, tmp_path):

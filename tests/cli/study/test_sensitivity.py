@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 import varigraph as vg
 from varigraph.cli import app
-from varigraph.studies.links import link_table
+from varigraph.studies.link_table import LinkRows
 
 COMMAND = ["study", "sensitivity", "cora", "--epochs", "1", "--noise", "0", "--noise", "4"]
 
@@ -44,8 +44,8 @@ def test_a_second_call_says_what_it_reused_and_speaks_json(first, folder):
 def test_links_fit_in_eighty_columns_too(tmp_path, folder, first):
     graph = vg.load("cora")
     graph.edge_prob = 0.4 + 0.5 * (graph.edge_index.sum(dim=0) % 10) / 10
-    path = tmp_path / "made-up.tsv"
-    path.write_text(link_table(graph, title="made up"))
+    path = tmp_path / "made-up.csv"
+    path.write_text(LinkRows.of(graph).csv())
     links = ["--links", str(path), "--doubt", "50", "--out", str(tmp_path / "run")]
     printed = CliRunner().invoke(app, [*COMMAND, *links])
     assert printed.exit_code == 0, printed.output
