@@ -70,26 +70,30 @@ print(audit)
 # ## What do they win?
 #
 # Refuse the tenth of the answers with the largest variance: how many of the others are right?
-# Plain confidence, the largest class probability, is the one to beat, and here it is not beaten:
-# a variance says how far noise would move an answer, not how likely the answer is wrong. Refuse
-# by confidence, and ask the variance what noise or which link is behind the doubt.
+# A variance says how far noise would move an answer, not how likely the answer is wrong: that is
+# `pred.trust`, the class probability that is expected once noise and dropout are averaged over. The
+# one to beat is the softmax of the plain network. Refuse by trust, and ask the variance what noise
+# or which link is behind the doubt.
 
 # %%
-confidence, topic = pred.mean[test].max(dim=1)
-right = topic == graph.y[test]
+right = pred.mean[test].argmax(dim=1) == graph.y[test]
+plain, topic = pred.plain[test].max(dim=1)
 variance = pred.total[test].sum(dim=1)
 kept = {
     "nothing": torch.ones_like(right),
     "by variance": accepted(variance),
-    "by confidence": accepted(-confidence),
+    "by trust": accepted(-pred.trust[test]),
 }
 for refused, nodes in kept.items():
     share = right[nodes].float().mean()
-    print(f"refused {refused:>13}: {int(nodes.sum())} answers, {share:.1%} right")
+    print(f"refused {refused:>11}: {int(nodes.sum())} answers, {share:.1%} right")
+share = (topic == graph.y[test])[accepted(-plain)].float().mean()
+print(f"the plain network, refused by its softmax: {share:.1%} right")
 
 # %%
 figure, (curve, histogram) = plt.subplots(1, 2, figsize=(9, 3.6), dpi=75, layout="constrained")
-vg.plots.risk_coverage(pred.mean[test], graph.y[test], variance, curve)
+found = pred.mean[test], graph.y[test], pred.trust[test]
+vg.plots.risk_coverage(*found, curve, plain=pred.plain[test])
 vg.plots.variance_histogram(variance, ~right, histogram)
 figure.savefig("citations.png")
 

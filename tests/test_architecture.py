@@ -22,6 +22,7 @@ FLOW = [
     "links",
     "moments",
     "rules",
+    "trust",
     "prediction",
     "sources",
     "training",

@@ -138,7 +138,7 @@ class TestCitations:
         assert kept.sum() == 45
         assert uncertainty[kept].max() < uncertainty[~kept].min()
 
-    @pytest.mark.parametrize("by", ["by variance", "by confidence"])
+    @pytest.mark.parametrize("by", ["by variance", "by trust"])
     def test_refusing_makes_the_rest_more_often_right(self, citations, by):
         right, kept = citations.right, citations.kept[by]
         assert right[kept].float().mean() > right.float().mean() + 0.01

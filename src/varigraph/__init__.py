@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from varigraph.errors import VarigraphError
     from varigraph.links import link_probabilities
     from varigraph.moments import Gaussian, implements
-    from varigraph.prediction import Prediction, predict
+    from varigraph.prediction import Calibrator, Prediction, calibrate, predict
     from varigraph.quantify import Attribution, Audit, attribute, audit
     from varigraph.reporting import plots
     from varigraph.reporting.page import report
@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Attribution",
     "Audit",
+    "Calibrator",
     "Gaussian",
     "Prediction",
     "VarigraphError",
@@ -32,6 +33,7 @@ __all__ = [
     "attribute",
     "audit",
     "baselines",
+    "calibrate",
     "errors",
     "implements",
     "link_probabilities",
@@ -54,7 +56,7 @@ _NAMES = {
     "errors": ("VarigraphError",),
     "links": ("link_probabilities",),
     "moments": ("Gaussian", "implements"),
-    "prediction": ("Prediction", "predict"),
+    "prediction": ("Calibrator", "Prediction", "calibrate", "predict"),
     "quantify": ("Attribution", "Audit", "attribute", "audit"),
     "reporting.page": ("report",),
     "training": ("paper_network", "train"),

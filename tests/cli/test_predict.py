@@ -119,11 +119,11 @@ def test_json_is_a_summary(command, expected, tmp_path):
     assert found["shares"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_without_a_file_the_most_uncertain_nodes_are_shown(command, expected):
+def test_without_a_file_the_least_trusted_nodes_are_shown(command, expected):
     done = predict(*command, "--top", 4)
     assert done.exit_code == 0, done.output
-    assert "4 most uncertain of 12 nodes" in done.stdout
-    order = expected.total.sum(1).argsort(descending=True)[:4].tolist()
+    assert "4 least trusted of 12 nodes" in done.stdout
+    order = expected.mean.amax(1).argsort()[:4].tolist()
     lines = [line.split() for line in done.stdout.split("variance  features")[1].splitlines()]
     shown = [int(words[0]) for words in lines if words and words[0].isdigit()]
     assert shown == order

@@ -51,3 +51,14 @@ def test_there_is_one_uncertainty_for_each_node(shape):
 def test_uncertainty_that_is_no_number_is_refused():
     with pytest.raises(GraphError, match="NaN"):
         spot_errors(torch.eye(3), torch.arange(3), torch.tensor([0.0, math.nan, 1.0]))
+
+
+def test_the_rival_is_judged_by_its_own_errors():
+    mean, labels = classified()
+    plain = mean.roll(5, 0)
+    found = spot_errors(mean, labels, torch.rand(len(labels)), plain=plain)
+    wrong = plain.argmax(dim=1) != labels
+    expected = metrics.roc_auc_score(wrong, -plain.amax(dim=1))
+    assert found.confidence_auroc == pytest.approx(expected)
+    area = risk_coverage(-plain.amax(dim=1), wrong).area
+    assert found.confidence_risk_coverage_area == pytest.approx(area)

@@ -92,19 +92,19 @@ def test_the_words_of_the_reliability_diagram_can_be_chosen():
     assert ax.child_axes[0].get_ylabel() == "nodes"
 
 
-def test_risk_is_drawn_by_our_variance_and_by_confidence():
+def test_risk_is_drawn_by_our_trust_and_by_the_plain_softmax_with_its_own_errors():
     prediction, graph = made_up(200)
-    uncertainty = prediction.total.sum(1)
+    plain = prediction.mean.roll(3, 0)
     ax = Figure().subplots()
-    assert risk_coverage(prediction.mean, graph.y, uncertainty, ax) is ax
-    confidence, best = prediction.mean.max(1)
-    wrong = (best != graph.y).tolist()
-    for line, order in zip(ax.lines, (uncertainty, -confidence), strict=True):
-        accepted = [wrong[node] for node in order.argsort()]
+    assert risk_coverage(prediction.mean, graph.y, prediction.trust, ax, plain=plain) is ax
+    for line, mean in zip(ax.lines, (prediction.mean, plain), strict=True):
+        confidence, best = mean.max(1)
+        wrong = (best != graph.y).tolist()
+        accepted = [wrong[node] for node in (-confidence).argsort()]
         risks = [sum(accepted[:count]) / count for count in range(1, 201)]
         assert line.get_ydata() == pytest.approx(risks)
     labels = [text.get_text().split(",")[0] for text in ax.get_legend().get_texts()]
-    assert labels == ["our variance", "softmax confidence"]
+    assert labels == ["our trust", "plain softmax"]
 
 
 def test_the_histogram_stacks_right_and_wrong_answers():

@@ -129,7 +129,7 @@ def predict(
     ] = None,
     top: Annotated[
         int,
-        typer.Option(help="Most uncertain nodes to show.", min=0, rich_help_panel=OUTPUT),
+        typer.Option(help="Least trusted nodes to show.", min=0, rich_help_panel=OUTPUT),
     ] = 10,
     root: Root = None,
     as_json: Json = False,
@@ -202,7 +202,7 @@ def _print(found: Answer, out: Path | None, top: int) -> None:
         console.print(line, soft_wrap=True)
     if out is None and top > 0:
         console.print()
-        console.print(terminal(uncertain_nodes(found, top)))
+        console.print(terminal(least_trusted(found, top)))
     for note in found.notes:
         console.print(f"note: {note}", soft_wrap=True)
     if out is not None:
@@ -251,8 +251,8 @@ def headline(found: Answer) -> list[str]:
     ]
 
 
-def uncertain_nodes(found: Answer, top: int) -> TextTable:
-    """The nodes with the largest variance, the largest first.
+def least_trusted(found: Answer, top: int) -> TextTable:
+    """The nodes whose answers can be trusted least, the worst first.
 
     Args:
         found: an answer.
@@ -265,7 +265,7 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
     assert found.subject.graph is not None
     columns = table_columns(found.prediction, found.subject.graph, found.nodes)
     total = np.asarray(columns["total"])
-    rows = np.argsort(-total, kind="stable")[:top]
+    rows = np.argsort(found.prediction.trust.cpu().numpy(), kind="stable")[:top]
     shown, parts = [name for name in SHOWN if name in columns], found.prediction.by_source
     body = tuple(
         (
@@ -275,7 +275,7 @@ def uncertain_nodes(found: Answer, top: int) -> TextTable:
         for row in rows
     )
     header = tuple(HEADS.get(name, name) for name in (*shown, *parts))
-    title = f"{len(rows)} most uncertain of {len(total):,} nodes"
+    title = f"{len(rows)} least trusted of {len(total):,} nodes"
     return TextTable(title, header, body, words=1)
 
 

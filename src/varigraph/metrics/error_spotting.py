@@ -14,19 +14,19 @@ from varigraph.metrics.inputs import Numbers, check_both_kinds, check_classes, c
 
 @dataclass(frozen=True)
 class ErrorSpotting:
-    r"""How well an uncertainty finds errors, and beside it how well plain confidence does.
+    r"""How well an uncertainty finds errors, and beside it how well a confidence does.
 
-    Plain confidence is the highest expected probability of a node; as an uncertainty it is
-    :math:`1 - \max_c \bar y_{ic}`. The ranking scores are None where all nodes are right or all
+    Confidence is the highest probability of a node; as an uncertainty it is
+    :math:`1 - \max_c y_{ic}`. The ranking scores are None where all nodes are right or all
     are wrong, since there is then nothing to tell apart; the areas are 0 or 1 there.
 
     Args:
         auroc: chance that an error is more uncertain than a right answer.
         average_precision: of finding errors by falling uncertainty.
         risk_coverage_area: mean share of errors among the most certain nodes; lower is better.
-        confidence_auroc: ``auroc`` of plain confidence.
-        confidence_average_precision: ``average_precision`` of plain confidence.
-        confidence_risk_coverage_area: ``risk_coverage_area`` of plain confidence.
+        confidence_auroc: ``auroc`` of the confidence.
+        confidence_average_precision: ``average_precision`` of the confidence.
+        confidence_risk_coverage_area: ``risk_coverage_area`` of the confidence.
     """
 
     auroc: float | None
@@ -37,14 +37,18 @@ class ErrorSpotting:
     confidence_risk_coverage_area: float
 
 
-def spot_errors(mean: Numbers, labels: Numbers, uncertainty: Numbers) -> ErrorSpotting:
+def spot_errors(
+    mean: Numbers, labels: Numbers, uncertainty: Numbers, *, plain: Numbers | None = None
+) -> ErrorSpotting:
     r"""How well an uncertainty :math:`u_i` finds :math:`\arg\max_c \bar y_{ic} \neq y_i`.
 
     Args:
         mean: expected class probabilities, ``[nodes, classes]``.
         labels: true classes, integers from 0, ``[nodes]``.
         uncertainty: any numbers that are higher for less certain nodes, ``[nodes]``, such as
-            ``pred.total.sum(dim=1)``.
+            ``-pred.trust`` or ``pred.total.sum(dim=1)``.
+        plain: class probabilities of the rival, ``pred.plain``, whose confidence is to find its own
+            errors, ``[nodes, classes]``; by default the confidence is that of ``mean``.
 
     Example:
         >>> import torch
@@ -60,17 +64,18 @@ def spot_errors(mean: Numbers, labels: Numbers, uncertainty: Numbers) -> ErrorSp
             f"uncertainty has shape {tuple(uncertainty.shape)}, but there are {len(labels)} nodes",
             "give one number for each node: pred.total.sum(dim=1)",
         )
-    confidence, best = mean.max(dim=1)
-    wrong = best != labels
-    mixed = 0 < int(wrong.sum()) < len(wrong)
-    return ErrorSpotting(
-        auroc=auroc(uncertainty, wrong) if mixed else None,
-        average_precision=average_precision(uncertainty, wrong) if mixed else None,
-        risk_coverage_area=risk_coverage(uncertainty, wrong).area,
-        confidence_auroc=auroc(-confidence, wrong) if mixed else None,
-        confidence_average_precision=average_precision(-confidence, wrong) if mixed else None,
-        confidence_risk_coverage_area=risk_coverage(-confidence, wrong).area,
-    )
+    rival, _ = (mean, labels) if plain is None else check_classes(plain, labels)
+    confidence, best = rival.max(dim=1)
+    ours = _spotted(uncertainty, mean.argmax(dim=1) != labels)
+    theirs = _spotted(-confidence, best != labels)
+    return ErrorSpotting(*ours, *theirs)
+
+
+def _spotted(uncertainty: Tensor, wrong: Tensor) -> tuple[float | None, float | None, float]:
+    area = risk_coverage(uncertainty, wrong).area
+    if not 0 < int(wrong.sum()) < len(wrong):
+        return None, None, area
+    return auroc(uncertainty, wrong), average_precision(uncertainty, wrong), area
 
 
 @dataclass(frozen=True, eq=False)

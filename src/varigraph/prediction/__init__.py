@@ -1,6 +1,8 @@
 """From a trained network to a distribution over its answers."""
 
+from varigraph.prediction.calibrate import calibrate
+from varigraph.prediction.calibrator import Calibrator
 from varigraph.prediction.predict import predict
 from varigraph.prediction.prediction import Prediction
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["Calibrator", "Prediction", "calibrate", "predict"]

@@ -23,6 +23,7 @@ from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
 from varigraph.prediction.network_call import came_from, guarded
+from varigraph.prediction.own_answer import beside_own
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import (
     Nodes,
@@ -173,6 +174,7 @@ def predict(
         for source in considered(question):
             source.check_question(question)
         answer = METHODS[method](question)
+        answer = beside_own(answer, question, pairs=links_to_score is not None)
     check_answer(answer)
     if is_coarse(model, data):
         name, *reason = answer.method.split(": ", 1)

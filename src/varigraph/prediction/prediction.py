@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from varigraph.choices import Task
 from varigraph.moments import Gaussian
+from varigraph.prediction.least_trusted import LeastTrusted, least_trusted
 from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
 from varigraph.prediction.probabilities import class_probabilities, label_probabilities
+from varigraph.prediction.rows import Rows
 from varigraph.prediction.sources.source import about_network
 from varigraph.prediction.tasks import SIGMOIDS
+from varigraph.trust.confidence import trust
 
 if TYPE_CHECKING:
+    from varigraph.prediction.calibrator import Calibrator
     from varigraph.prediction.question import Question
 
 
@@ -56,6 +60,11 @@ class Prediction:
         std_error: standard errors, where the answer was sampled.
         approximate: names of rules that were used and are only approximate; ``method`` has them.
         as_written: kinds of layers that have no rule and were followed as they are written.
+        plain: the network's own answer, inputs as they are seen and without dropout: the honest
+            rival. None where the network cannot be run by itself, or not within the memory.
+        rows: which nodes the rows are about, and what these are called.
+        calibrator: what made its probabilities or variances hold, if anything did.
+        chance: of each answer to be right, ``[nodes]``, where a calibrator has learned it.
     """
 
     mean: Tensor
@@ -67,6 +76,10 @@ class Prediction:
     std_error: StandardErrors | None = None
     approximate: tuple[str, ...] = ()
     as_written: tuple[str, ...] = ()
+    plain: Tensor | None = None
+    rows: Rows = field(default_factory=Rows)
+    calibrator: Calibrator | None = None
+    chance: Tensor | None = None
 
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]
@@ -88,6 +101,32 @@ class Prediction:
     def total(self) -> Tensor:  # [nodes, classes]
         """Total variance: ``aleatoric + epistemic``."""
         return self.aleatoric + self.epistemic
+
+    @property
+    def std(self) -> Tensor:  # [nodes, classes]
+        """Error bars: the root of ``total``."""
+        return self.total.clamp_min(0).sqrt()  # sampled interactions may be negative
+
+    @property
+    def trust(self) -> Tensor:  # [nodes]
+        r"""Higher for answers that are likelier to be right.
+
+        .. math:: \max_c \bar y_c
+
+        in classification, the expected confidence, averaged over all that is uncertain; of labels,
+        yes or no included, the expected share of right ones, :math:`\max(\bar y, 1 - \bar y)` on
+        average; in regression minus the error bar. Where a calibrator has learned the chance of
+        being right by node, it is that.
+        """
+        return trust(self.mean, self.std, self.task) if self.chance is None else self.chance
+
+    def least_trusted(self, count: int = 10) -> LeastTrusted:
+        """The answers to be careful with: value ± error, the main cause, and what would help.
+
+        Args:
+            count: how many, the least trusted first.
+        """
+        return least_trusted(self, count)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.mean.shape))

@@ -147,25 +147,26 @@ def reliability_figure(prob: Tensor, real: Tensor, *, title: str) -> Figure:  # 
 def risk_coverage(
     mean: Tensor,  # [nodes, classes]
     labels: Tensor,  # [nodes]
-    uncertainty: Tensor,  # [nodes]
+    trust: Tensor,  # [nodes]
     ax: Axes | None = None,
+    *,
+    plain: Tensor | None = None,  # [nodes, classes]
 ) -> Axes:
-    """Share of errors among the most certain nodes, by an uncertainty and by plain confidence.
+    """Share of errors among the most trusted nodes, and beside it that of the plain softmax.
 
     Args:
         mean: expected class probabilities.
         labels: true classes.
-        uncertainty: higher for less certain nodes, such as ``pred.total.sum(dim=1)``.
+        trust: higher for nodes that are likelier to be right, ``pred.trust``.
         ax: where to draw; a new figure if left out.
+        plain: what the network says by itself, ``pred.plain``: the rival, with errors of its own.
     """
     ax = ax or _new_axes()
-    confidence, best = mean.max(dim=1)
-    lines = (
-        ("our variance", uncertainty, ALEATORIC, "-"),
-        ("softmax confidence", -confidence, EPISTEMIC, ":"),
-    )
-    for name, values, colour, style in lines:
-        found = metrics.risk_coverage(values, best != labels)
+    lines = [("our trust", mean, trust, ALEATORIC, "-")]
+    if plain is not None:
+        lines.append(("plain softmax", plain, plain.amax(dim=1), EPISTEMIC, ":"))
+    for name, answers, values, colour, style in lines:
+        found = metrics.risk_coverage(-values, answers.argmax(dim=1) != labels)
         points = found.coverage.cpu().numpy(), found.risk.cpu().numpy()
         label = f"{name}, area {found.area:.3f}"
         ax.plot(*points, color=colour, linestyle=style, linewidth=1.4, label=label)

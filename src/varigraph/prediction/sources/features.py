@@ -32,6 +32,7 @@ class Features(Source):
     moves_features = True
     places_noise = False  # what is linear in the features carries their noise along
     in_small_space = True
+    remedy = "measure its features, or its neighbours', again"
 
     def held(self, question: Question) -> Question:  # noqa: D102
         mean = question.x.mean

@@ -43,6 +43,7 @@ class Field(Source):
 
     def __init__(self, name: str) -> None:
         self.name, self._stream = name, FIRST_STREAM + FIELDS.index(name)
+        self.remedy = f"measure {name} again"
 
     def given(self, data: Data) -> Gaussian | None:
         """The field and the variance of its noise."""

@@ -52,6 +52,7 @@ class Links(Source):
     field = "edge_prob"
     places_noise = False  # coins tie together all places where a link occurs
     in_small_space = True
+    remedy = "check its links"
 
     def held(self, question: Question) -> Question:  # noqa: D102
         links = question.links

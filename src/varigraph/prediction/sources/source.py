@@ -59,6 +59,7 @@ class Source(ABC):
         in_small_space: whether its draws also fit features in a small space, see
             :class:`~varigraph.prediction.sampled.draws.SmallFeatures`.
         optional: whether it is a part of an answer only where the graph says something about it.
+        remedy: what would reduce the variance that it causes.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Source(ABC):
     masks: bool = False
     in_small_space: bool = False
     optional: bool = False
+    remedy: str = "know it better"
 
     def given(self, data: Data) -> Any:
         """What the graph says about it, kept as ``question.given[name]``; None for nothing."""
@@ -184,10 +186,12 @@ def all_parts(given: Mapping[str, Any] | None = None) -> tuple[str, ...]:
 
     Args:
         given: what a graph says about sources; optional ones are left out where it says nothing.
+            A variance's own parts may hold others, which come last.
     """
     said = {name for name, value in (given or {}).items() if value is not None}
     shown = (name for name, source in SOURCES.items() if not source.optional or name in said)
-    return (*shown, INTERACTIONS)
+    others = (name for name in given or {} if name not in SOURCES and name != INTERACTIONS)
+    return (*shown, INTERACTIONS, *others)
 
 
 def about_network() -> tuple[str, ...]:

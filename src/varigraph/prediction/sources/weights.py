@@ -33,6 +33,7 @@ class Weights(Source):
     epistemic = True
     masks = True
     in_small_space = True
+    remedy = "train on more nodes like it"
 
     def held(self, question: Question) -> Question:  # noqa: D102
         return replace(question, samples=0)

@@ -57,7 +57,8 @@ def _cards(subject: PageSubject) -> list[Card]:
 def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
     nodes = subject.scored
     mean, labels = subject.mean[nodes], truth[nodes]
-    spotted = spot_errors(mean, labels, subject.variance[nodes])
+    plain = None if subject.plain is None else subject.plain[nodes]
+    spotted = spot_errors(mean, labels, -mean.max(1).values, plain=plain)
     cards = [
         ("Accuracy", f"{100 * accuracy(mean, labels):.1f} %", f"of {subject.scored_as}"),
         (
@@ -66,14 +67,10 @@ def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
             "mean gap to the share of right answers",
         ),
     ]
-    if spotted.auroc is not None and spotted.confidence_auroc is not None:
-        cards.append(
-            (
-                "Errors found",
-                f"{spotted.auroc:.3f}",
-                f"AUROC of our variance; of plain confidence {spotted.confidence_auroc:.3f}",
-            )
-        )
+    if spotted.auroc is not None:
+        rival = spotted.confidence_auroc
+        beside = f"; of the plain softmax {rival:.3f}" if plain is not None and rival else ""
+        cards.append(("Errors found", f"{spotted.auroc:.3f}", f"AUROC of our trust{beside}"))
     return cards
 
 
@@ -130,9 +127,11 @@ def _reliability(subject: PageSubject) -> dict[str, Any]:
 
 
 def _risk(subject: PageSubject) -> dict[str, Any]:
-    wrong = _wrong(subject)
-    uncertainty = {"ours": subject.variance[subject.scored], "confidence": -_confidence(subject)}
-    return {name: _curve(values, wrong) for name, values in uncertainty.items()}
+    found = {"ours": _curve(-_confidence(subject), _wrong(subject))}
+    if subject.plain is not None and subject.truth is not None:
+        confidence, best = subject.plain[subject.scored].max(1)
+        found["plain"] = _curve(-confidence, best != subject.truth[subject.scored])
+    return found
 
 
 def _curve(uncertainty: Tensor, wrong: Tensor) -> dict[str, Any]:  # [nodes], [nodes]

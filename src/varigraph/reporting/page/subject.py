@@ -38,6 +38,7 @@ class PageSubject:
         scored_as: these nodes in words.
         node_names: what the nodes are called; None for their numbers.
         output_names: what the classes or outputs are called.
+        plain: answers of the network by itself, ``[nodes, outputs]``; None where unknown.
     """
 
     mean: Tensor
@@ -51,6 +52,7 @@ class PageSubject:
     scored_as: str
     node_names: Sequence[str] | None
     output_names: Sequence[str]
+    plain: Tensor | None = None
 
     @classmethod
     def of(cls, prediction: Prediction, graph: Data) -> PageSubject:
@@ -88,6 +90,7 @@ class PageSubject:
             scored_as=scored_as,
             node_names=_names(graph, "node_names", len(mean)),
             output_names=_output_names(graph, mean.size(1), prediction.task),
+            plain=_plain(prediction),
         )
 
     @property
@@ -131,6 +134,13 @@ def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
                 "take it as it is predicted: vg.predict(model, graph)",
             )
     return mean, torch.stack(parts)
+
+
+def _plain(prediction: Prediction) -> Tensor | None:  # [nodes, outputs]
+    if prediction.plain is None:
+        return None
+    plain = prediction.plain.detach().cpu().double()
+    return torch.cat([1 - plain, plain], 1) if prediction.task == "binary" else plain
 
 
 def _truth(graph: Data, mean: Tensor, task: Task) -> tuple[Tensor | None, Tensor]:

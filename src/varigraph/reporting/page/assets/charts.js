@@ -81,7 +81,10 @@ function risk(found) {
     hovertemplate: "%{x:.0%} accepted, %{y:.1%} wrong<extra></extra>",
   });
   return () => ({
-    data: [line("ours", "our variance", "ours", "solid"), line("confidence", "softmax confidence", "rival", "dot")],
+    data: [
+      line("ours", "our trust", "ours", "solid"),
+      ...(found.plain ? [line("plain", "plain softmax", "rival", "dot")] : []),
+    ],
     layout: {
       xaxis: { title: { text: "share of nodes accepted" }, tickformat: ".0%", range: [0, 1.02] },
       yaxis: { title: { text: "share of errors" }, tickformat: ".0%", rangemode: "tozero" },
