@@ -21,13 +21,22 @@ TINY, DOUBT = 2.0**-40, 2.0**-20
 #: Share of the size of the answers that rounding may take. A coin that hardly ever falls spreads by
 #: the root of its doubt, and closed forms, to which all spread is Gaussian, bend that at a kink.
 ROUNDING = 1e-4
+#: One row is enough to see what a question leaves behind.
+FIRST = torch.tensor([0])
 
 
-def is_own_answer(network: Network, source: str) -> bool:
-    """With next to no noise the mean is what the network itself says, in logits and in answers."""
-    model = network.trained()
+def is_own_answer(network: Network, source: str, method: str) -> bool:
+    """With next to no noise the mean is what the network itself says, in logits and in answers.
+
+    Args:
+        network: the network.
+        source: what is uncertain.
+        method: how it is answered for. What was sampled is not followed in closed form again.
+    """
+    model, certain = network.trained(), nearly_certain(network.data)
+    way = {"method": "sampled"} if method.startswith("sampled") else {}
     with unchanged(model):
-        answer = asked(network, source, model=model, data=nearly_certain(network.data), samples=2)
+        answer = asked(network, source, model=model, data=certain, samples=2, **way)
     plain = plain_logits(network, network.trained(), network.x, network.data)[0]
     allowed = (DOUBT**0.5 if source == "links" else ROUNDING) * (1 + float(plain.abs().mean()))
     pairs = (answer.logits.mean, plain), (answer.mean, as_answers(plain, network.task))
@@ -55,11 +64,12 @@ def nearly_certain(data: Any) -> Any:
 
 
 def check_left_alone(network: Network) -> None:
-    """The network is as it was after everything was drawn, dropout as well, or was refused."""
-    model = network.trained()
-    with unchanged(model), suppress(VarigraphError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # some have no dropout, which is told
-        asked(network, None, model=model, samples=2)
+    """The network is as it was after dropout was opened; judgements see to the other sources."""
+    for method in ("first-order", "sampled"):
+        model = network.trained()
+        with unchanged(model), suppress(VarigraphError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some have no dropout, which is told
+            asked(network, "weights", model=model, method=method, samples=2, nodes=FIRST)
 
 
 @contextmanager

@@ -80,7 +80,13 @@ class Network:
 
     def trained(self) -> nn.Module:
         """A network in evaluation mode, without anything that training may have left in caches."""
-        weights = _weights(self)
+        return self._with(_weights(self))
+
+    def untrained(self) -> nn.Module:
+        """The same before training."""
+        return self._with(_weights(self, steps=0))
+
+    def _with(self, weights: dict[str, Tensor]) -> nn.Module:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             model = self.build()
@@ -89,7 +95,7 @@ class Network:
 
 
 @cache
-def _weights(network: Network) -> dict[str, Tensor]:
+def _weights(network: Network, steps: int = STEPS) -> dict[str, Tensor]:
     """What a few dozen steps of training end at."""
     x, data = network.x, network.data
     kind, name = ("", network.target) if isinstance(network.target, str) else network.target
@@ -99,7 +105,7 @@ def _weights(network: Network) -> dict[str, Tensor]:
         model = network.build()
         network.answer(model, x, data)  # sizes that are found on the first call
         optimiser = torch.optim.Adam(model.parameters(), lr=RATE)
-        for _ in range(STEPS):
+        for _ in range(steps):
             optimiser.zero_grad()
             _loss(network.answer(model, x, data), target, network.task).backward()
             optimiser.step()

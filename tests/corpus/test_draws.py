@@ -10,7 +10,7 @@ import torch
 from corpus import NETWORKS
 from corpus.convolutions import CONVOLUTIONS
 from corpus.copies import drawn_coins, drawn_features, graph_of_copies
-from corpus.draws import plain_logits, truth
+from corpus.draws import plain_logits
 from corpus.graphs import molecules, papers, shop
 
 FOLDER = Path(__file__).parent
@@ -30,7 +30,7 @@ def test_nothing_of_the_package_is_imported(path):
 @pytest.mark.parametrize("name", [name for name, each in EVERY.items() if not each.alone])
 def test_copies_side_by_side_do_not_know_of_each_other(name):
     network = EVERY[name]
-    model, data = network.trained(), network.data
+    model, data = network.untrained(), network.data
     features, coins = drawn_features(data, 3, noisy=True), drawn_coins(data, 3, certain=False)
 
     def answers(here):
@@ -63,11 +63,3 @@ def test_links_between_two_kinds_have_one_coin_both_ways():
     coins = drawn_coins(shop(), 50, certain=False)
     assert coins["user", "buys", "item"].equal(coins["item", "rev_buys", "user"])
     assert set(coins) == set(shop().edge_types)
-
-
-@pytest.mark.parametrize("name", [each for each in NETWORKS if NETWORKS[each].graph == "shop"])
-def test_kinds_of_nodes_are_ready_for_the_day_that_they_are_answered_for(name):
-    for source in ("features", "links"):
-        var = truth(NETWORKS[name], source).var
-        assert var.shape == (40, 4)
-        assert bool((var > 0).any(1).all())

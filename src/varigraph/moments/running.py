@@ -7,7 +7,6 @@ import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from copy import copy
 from typing import Any, TypeVar
 
 import torch
@@ -340,7 +339,7 @@ class _State:
 
     def __init__(self, module: nn.Module) -> None:
         self._module, self._fields = module, dict(vars(module))
-        self._held = [(v, copy(v)) for v in self._fields.values() if type(v) in CONTAINERS]
+        self._held = [(v, v.copy()) for v in self._fields.values() if type(v) in CONTAINERS]
         buffers = (buffer for buffer in module._buffers.values() if buffer is not None)
         self._buffers = [(buffer, buffer._version, buffer.clone()) for buffer in buffers]
 

@@ -348,7 +348,10 @@ def _checked(answer: Prediction, question: Question) -> Prediction:
     if PASSES[0] <= ratio <= PASSES[1] or question.weights == "closed-form":
         return replace(answer, method=f"{answer.method}: {said}")
     names = ", ".join((*answer.approximate, *answer.as_written)) or "removed links"
-    return _drawn(question, f"the rule of {names} is approximate, and off here: {said}")
+    why = f"the rule of {names} is approximate, and off here: {said}"
+    if question.draws == draws:  # the very same draws
+        return replace(few, method=f"{few.method}: {why}")
+    return _drawn(question, why)
 
 
 def _ratio(drawn: Prediction, closed: Prediction, *, singly: bool) -> float:

@@ -230,8 +230,9 @@ def per_link(graph: Data, name: str, value: Any) -> bool:
         count = value.shape[axis] if isinstance(axis, int) and value.ndim > 0 else -1
     else:
         count = len(value) if isinstance(value, (list, tuple)) else -1
-    others = (graph.num_nodes, getattr(graph, "num_graphs", None))
-    return count == graph.num_edges and ("edge" in name or count not in others)
+    if count != graph.num_edges:
+        return False
+    return "edge" in name or count not in (graph.num_nodes, getattr(graph, "num_graphs", None))
 
 
 def _picked(value: Any, present: Tensor, axis: int) -> Any:

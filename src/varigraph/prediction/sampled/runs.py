@@ -29,7 +29,7 @@ class HeldTensors:
     """
 
     def __init__(self) -> None:
-        self._made: list[weakref.ref[Tensor]] = []
+        self._made: list[tuple[weakref.ref[Tensor], list[tuple[int, int]]]] = []
         self._given: dict[int, weakref.ref[Tensor]] = {}
 
     def note(self, args: Iterable[Any], result: Any) -> int:
@@ -39,20 +39,19 @@ class HeldTensors:
             args: its arguments.
             result: what it returned.
         """
-        self._made = [made for made in self._made if made() is not None]
+        self._made = [(made, where) for made, where in self._made if made() is not None]
         known = self._bytes_by_place()
         for tensor in _tensors(args):
             for place, _ in _storages(tensor):
                 if place not in known:
                     self._given[place] = weakref.ref(tensor)
-        self._made += [weakref.ref(tensor) for tensor in _tensors([result])]
+        self._made += [(weakref.ref(each), _storages(each)) for each in _tensors([result])]
         given = {place for place, tensor in self._given.items() if tensor() is not None}
         found = self._bytes_by_place()
         return sum(size for place, size in found.items() if place not in given)
 
     def _bytes_by_place(self) -> dict[int, int]:
-        held = [tensor for made in self._made if (tensor := made()) is not None]
-        return {place: size for tensor in held for place, size in _storages(tensor)}
+        return {place: size for _, where in self._made for place, size in where}
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
