@@ -40,7 +40,7 @@ asked with `method="auto"`. The answer comes
   it has one, or is differentiated by torch,
 - **sampled**: the network is run on draws, for the reason that `pred.method` gives.
 
-**Ratio** is the library's variance divided by that of 1,000 draws in plain torch (300 where a layer
+**Ratio** is the library's variance divided by that of 500 draws in plain torch (300 where a layer
 looks at the graph as a whole), which share no code with it: the median over nodes and outputs, and
 the ratio of the sums. Draws make these figures uncertain by one to four per cent. *Off* marks what
 is outside of 0.95–1.05 for features and 0.9–1.1 for links in the median, or outside of 0.9–1.1 and
