@@ -121,8 +121,8 @@ OTHER_MEANINGS = {
     "studies/comparison/workers.py": {"links"},
     "studies/folder.py": {"links"},
     "studies/links.py": {"links"},
+    "studies/own_model/explanation.py": {"links"},
     "studies/own_model/subject.py": {"links"},
-    "studies/saved_run.py": {"links"},
     "testing/networks.py": {"features", "links", "weights"},
 }
 
@@ -154,7 +154,7 @@ def test_nothing_is_known_by_its_address(path):
 
 
 def test_files_are_chapters():
-    assert len(FILES) <= 215
+    assert len(FILES) <= 225
 
 
 BARE = """

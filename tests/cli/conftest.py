@@ -31,7 +31,7 @@ def explained():
         result = CliRunner().invoke(app, list(map(str, arguments)))
         assert result.exit_code == 2
         assert result.stdout == ""
-        assert result.stderr.startswith("error: ")
+        assert "\nerror: " in f"\n{result.stderr}"  # after what users print, and progress
         assert "remedy: " in result.stderr
         assert "Traceback" not in result.output
         return result.stderr

@@ -45,8 +45,8 @@ def example_of(command):
 
 def test_all_verbs_are_there():
     names = {path[0] for path in COMMANDS}
-    graphs, paper = {"data", "links", "partition"}, {"run", "audit", "report", "study", "bench"}
-    assert names == {"predict", "check"} | graphs | paper
+    graphs, paper = {"data", "links", "partition"}, {"run", "report", "study", "bench"}
+    assert names == {"predict", "explain", "calibrate", "audit", "check"} | graphs | paper
 
 
 def test_version():

@@ -16,11 +16,14 @@ from varigraph.cli.mistakes import SAME, as_options, explained
 #: A mistake for each verb that is found before any work.
 MISTAKES = {
     "predict": ("nowhere.py:build", "cora"),
+    "explain": ("nowhere.py:build", "cora", "--node", "1"),
+    "calibrate": ("nowhere.py:build", "cora"),
     "check": ("nowhere.py:build",),
     "data": ("coral",),
     "links": ("coral",),
+    "partition": ("nowhere.npy", "--parts", "2", "--out", "parts"),
     "run": ("coral",),
-    "audit": ("coral",),
+    "audit": ("nowhere.py:build", "cora"),
     "bench": ("coral",),
     "report": ("nowhere",),
     "study paper": ("--table", "9"),

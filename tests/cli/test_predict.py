@@ -350,7 +350,7 @@ def test_ctrl_c_leaves_nothing_behind(command, monkeypatch, tmp_path):
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(import_module("varigraph.studies.own_model.subject"), "answered", stop)
+    monkeypatch.setattr(import_module("varigraph.studies.own_model.answers"), "answered", stop)
     done = predict(*command, "--out", tmp_path / "nodes.csv")
     assert done.exit_code == 130
     assert "nothing was written" in done.stderr

@@ -7,12 +7,15 @@ from typing import Annotated
 import typer
 
 import varigraph
+from varigraph.cli.audit import audit
+from varigraph.cli.calibrate import calibrate
 from varigraph.cli.check import check
+from varigraph.cli.explain import explain
 from varigraph.cli.graphs import data, links
 from varigraph.cli.mistakes import Verbs
 from varigraph.cli.partition import partition
 from varigraph.cli.predict import predict
-from varigraph.cli.runs import audit, bench, report, run
+from varigraph.cli.runs import bench, report, run
 from varigraph.cli.study import study
 
 __all__ = ["app"]
@@ -34,11 +37,24 @@ app = typer.Typer(
     epilog=f"{EXITS}\n\nExample: varigraph predict networks.py:build cora --weights weights.pt",
     no_args_is_help=True,
     add_completion=True,
+    rich_markup_mode="markdown",  # paragraphs of a docstring fill the lines
     pretty_exceptions_show_locals=False,
 )
 
 
 app.command(rich_help_panel=YOURS, epilog=f"Example: {SAGE}")(predict)
+app.command(
+    rich_help_panel=YOURS,
+    epilog="Example: varigraph explain networks.py:build cora --weights weights.pt --node 7",
+)(explain)
+app.command(
+    rich_help_panel=YOURS,
+    epilog="Example: varigraph calibrate networks.py:build cora --weights weights.pt --nodes val",
+)(calibrate)
+app.command(
+    rich_help_panel=YOURS,
+    epilog="Example: varigraph audit networks.py:build cora --weights weights.pt --noise-var 0.01",
+)(audit)
 app.command(rich_help_panel=YOURS, epilog="Example: varigraph check networks.py:build cora")(check)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph data cora")(data)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph links cora --method hadamard")(links)
@@ -49,10 +65,6 @@ app.command(
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph run cora --seed 1 --out runs/second")(
     run
 )
-app.command(
-    rich_help_panel=PAPER,
-    epilog="Example: varigraph audit --run runs/cora-seed0 --method diagonal",
-)(audit)
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph bench pubmed --masks 10")(bench)
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph report runs/cora-seed0 --noise 5")(
     report

@@ -24,10 +24,17 @@ GOES_ON = "stopped; what was finished is kept, the same command goes on"
 STOPPED = "stopped; nothing was written"
 #: Options that have the same name in Python and on the command line.
 SAME = (
-    "dropout ends epochs folds links memory method noise odds samples scale score seed sources "
-    "task threads"
+    "dropout ends epochs folds kind links memory method node nodes noise odds of output samples "
+    "scale score seed sources task threads top"
 )
-#: One of them as Python has it, ``seed=0`` or ``scale=``, where it is not part of a call.
+#: Fields of a graph in Python, as one gives them here.
+IN_WORDS = {
+    "data.x_var = 0.1": "--noise-var 0.1, or x_var in the graph",
+    "data.edge_prob = ...": "edge_prob in the graph",
+    "nodes=data.val_mask": "--nodes val",
+    "data.y": "y in the graph",
+}
+#: An option as Python has it, ``seed=0`` or ``scale=``, where it is not part of a call.
 _KEYWORD = re.compile(
     rf"""(?<![\w.(-])(?<!, )({SAME.replace(" ", "|")})=("[^"]*"|'[^']*'|\([^)]*\)|[\w.+-]+)?"""
 )
@@ -83,6 +90,8 @@ def as_options(text: str) -> str:
         >>> as_options("seed=-1 is negative; GCN(dropout=0.5) is not meant")
         '--seed -1 is negative; GCN(dropout=0.5) is not meant'
     """
+    for python, words in IN_WORDS.items():
+        text = text.replace(python, words)
     return _KEYWORD.sub(lambda found: f"--{found[1]}{_value(found[2])}", text)
 
 

@@ -98,6 +98,89 @@ Task = Annotated[
 Memory = Annotated[
     str, typer.Option(help="Bound on what is computed at once.", rich_help_panel=METHOD)
 ]
+MethodName = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        help="auto, first-order, covariance, diagonal or sampled.",
+        autocompletion=methods,
+        rich_help_panel=METHOD,
+    ),
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(
+        help="Dropout masks, or draws; 0 takes the weights as certain.",
+        show_default="100, or that of the run",
+        rich_help_panel=METHOD,
+    ),
+]
+Dropout = Annotated[
+    float | None,
+    typer.Option(
+        help="Rate of dropout to inject into a network that has none.",
+        show_default="none",
+        rich_help_panel=METHOD,
+    ),
+]
+Sources = Annotated[
+    str | None,
+    typer.Option(
+        help="What to consider: some of features, links and weights, with commas.",
+        show_default="all",
+        rich_help_panel=METHOD,
+    ),
+]
+OwnSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        help="Seed of everything that is drawn.",
+        show_default="0, or that of the run",
+        rich_help_panel=METHOD,
+    ),
+]
+CalibratorFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--calibrator",
+        help="What varigraph calibrate has written: lets confidences and error bars hold.",
+        show_default="none",
+        rich_help_panel=METHOD,
+    ),
+]
+NoiseVar = Annotated[
+    float | None,
+    typer.Option(
+        help="Variance of the noise that the features have, where the graph has no x_var.",
+        show_default="exact features",
+        rich_help_panel=NOISE,
+    ),
+]
+DrawnNoise = Annotated[
+    float | None,
+    typer.Option(
+        "--noise",
+        help="For experiments: noise to draw and add, in per cent of the mean feature.",
+        show_default="none, or the highest of the run",
+        rich_help_panel=NOISE,
+    ),
+]
+Links = Annotated[
+    str | None,
+    typer.Option(
+        help="Links with an edge_prob may be missing from the graph (removed), have their "
+        "messages silenced (bernoulli), or weigh them (weight).",
+        autocompletion=readings,
+        show_default="removed, or that of the run",
+        rich_help_panel=NOISE,
+    ),
+]
+NODES = (
+    "Numbers from 0 or, where there are any, names, with commas; a mask of the graph, such as "
+    "test; or a file with one node a line."
+)
+Nodes = Annotated[str | None, typer.Option(help=NODES, show_default="all", rich_help_panel=OUTPUT)]
 Epochs = Annotated[int, typer.Option(help="Passes over the training nodes.")]
 LinkReading = Annotated[
     str,

@@ -13,28 +13,33 @@ import typer
 
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import (
-    METHOD,
-    NOISE,
     OUTPUT,
     Arguments,
+    CalibratorFile,
+    DrawnNoise,
+    Dropout,
     ForwardName,
     Graph,
     Json,
+    Links,
     Memory,
+    MethodName,
     Model,
+    Nodes,
+    NoiseVar,
+    OwnSeed,
     Root,
+    Samples,
+    Sources,
     Task,
     Weights,
-    methods,
-    readings,
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
-from varigraph.errors import OptionError
 from varigraph.reporting.text_table import TextTable, terminal
 
 if TYPE_CHECKING:
+    from varigraph.studies.own_model.answers import Answer
     from varigraph.studies.own_model.prediction_table import Column
-    from varigraph.studies.own_model.subject import Answer
 
 
 def predict(
@@ -44,83 +49,18 @@ def predict(
     weights: Weights = None,
     arguments: Arguments = None,
     forward: ForwardName = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="auto, first-order, covariance, diagonal or sampled.",
-            autocompletion=methods,
-            rich_help_panel=METHOD,
-        ),
-    ] = "auto",
+    method: MethodName = "auto",
     task: Task = "classification",
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="Dropout masks, or draws; 0 takes the weights as certain.",
-            show_default="100, or that of the run",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    dropout: Annotated[
-        float | None,
-        typer.Option(
-            help="Rate of dropout to inject into a network that has none.",
-            show_default="none",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    sources: Annotated[
-        str | None,
-        typer.Option(
-            help="What to consider: some of features, links and weights, with commas.",
-            show_default="all",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="Seed of everything that is drawn.",
-            show_default="0, or that of the run",
-            rich_help_panel=METHOD,
-        ),
-    ] = None,
+    samples: Samples = None,
+    dropout: Dropout = None,
+    sources: Sources = None,
+    seed: OwnSeed = None,
     memory: Memory = "1GiB",
-    noise_var: Annotated[
-        float | None,
-        typer.Option(
-            help="Variance of the noise that the features have, where the graph has no x_var.",
-            show_default="exact features",
-            rich_help_panel=NOISE,
-        ),
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(
-            help="For experiments: noise to draw and add, in per cent of the mean feature.",
-            show_default="none, or the highest of the run",
-            rich_help_panel=NOISE,
-        ),
-    ] = None,
-    links: Annotated[
-        str | None,
-        typer.Option(
-            help="Links with an edge_prob may be missing from the graph (removed), have their "
-            "messages silenced (bernoulli), or weigh them (weight).",
-            autocompletion=readings,
-            show_default="removed, or that of the run",
-            rich_help_panel=NOISE,
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            help="Numbers from 0 or, where there are any, names, with commas; a mask of the graph, "
-            "such as test; or a file with one node a line.",
-            show_default="all",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
+    noise_var: NoiseVar = None,
+    noise: DrawnNoise = None,
+    links: Links = None,
+    calibrator: CalibratorFile = None,
+    nodes: Nodes = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -149,12 +89,13 @@ def predict(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
+        from varigraph.studies.own_model.answers import answered
         from varigraph.studies.own_model.prediction_table import (
             check_table_file,
             table_columns,
             write_table,
         )
-        from varigraph.studies.own_model.subject import answered, subject
+        from varigraph.studies.own_model.subject import subject
 
         if out is not None:
             check_table_file(out)
@@ -170,11 +111,6 @@ def predict(
             root=root,
             progress=progress,
         )
-        if asked.graph is None:
-            raise OptionError(
-                f"there is no graph for {model} to answer for",
-                "varigraph predict MODEL GRAPH, such as varigraph predict MODEL cora",
-            )
         found = answered(
             asked,
             nodes=nodes,
@@ -185,10 +121,11 @@ def predict(
             task=task,
             dropout=dropout,
             memory=memory,
+            calibrator=calibrator,
             progress=partial(progress, "predict"),
         )
         if out is not None:
-            write_table(out, table_columns(found.prediction, asked.graph, found.nodes))
+            write_table(out, table_columns(found.prediction, asked.graph_needed(), found.nodes))
     if as_json:
         file = None if out is None else str(out)
         typer.echo(json.dumps({**found.record(), "file": file}))
@@ -262,8 +199,7 @@ def least_trusted(found: Answer, top: int) -> TextTable:
 
     from varigraph.studies.own_model.prediction_table import table_columns
 
-    assert found.subject.graph is not None
-    columns = table_columns(found.prediction, found.subject.graph, found.nodes)
+    columns = table_columns(found.prediction, found.subject.graph_needed(), found.nodes)
     total = np.asarray(columns["total"])
     rows = np.argsort(found.prediction.trust.cpu().numpy(), kind="stable")[:top]
     shown, parts = [name for name in SHOWN if name in columns], found.prediction.by_source

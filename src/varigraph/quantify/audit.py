@@ -82,10 +82,11 @@ class Audit:
 
 def _title(found: Audit) -> str:
     first = found.rows[0].logits
+    name, _, why = found.method.partition(": ")
+    method = f"{name} ({why})" if why else name
     left_out = f", {first.left_out} left out: nothing moves them" if first.left_out else ""
     return (
-        f"{found.method} against brute force, {found.samples} draws, "
-        f"{first.compared} variances{left_out}"
+        f"{method} against brute force, {found.samples} draws, {first.compared} variances{left_out}"
     )
 
 

@@ -12,7 +12,7 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.choices import Method
-from varigraph.data import add_noise, load
+from varigraph.data import load
 from varigraph.errors import FileError, OptionError
 from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.files.whole_file import UnusedFileWarning
@@ -28,12 +28,8 @@ from varigraph.studies.run import (
     prediction_file,
     read_network,
     restored,
-    run,
 )
 from varigraph.training import PaperNetwork
-
-#: Options of :func:`~varigraph.studies.run.run` besides the name of the data set.
-OPTIONS = ("seed", "samples", "noise", "epochs", "links", "reading")
 
 
 @dataclass(frozen=True)
@@ -175,47 +171,6 @@ def _config(folder: Path) -> dict[str, Any]:
     return held
 
 
-@dataclass(frozen=True)
-class AuditedRun:
-    """What was found about the network of a run, and where the run is."""
-
-    title: str
-    found: Audit
-    folder: Path
-
-
-def audit_run(
-    dataset: str = "cora",
-    *,
-    out: str | Path | None = None,
-    seed: int = 0,
-    noise: float = 12.0,
-    method: Method = "diagonal",
-    samples: int = 2000,
-    root: str | Path | None = None,
-    progress: Progress | None = None,
-) -> AuditedRun:
-    """Audit a method on the test nodes of a run; what the run lacks is made first.
-
-    Args:
-        dataset: name of a data set; ignored where ``out`` holds a run.
-        out: folder of the run; ``runs/<dataset>-seed<seed>`` if left out.
-        seed: of the run, where it is not there yet.
-        noise: level of noise, in per cent of the mean feature.
-        method: what to audit.
-        samples: draws of brute force.
-        root: folder that holds the data sets.
-        progress: called with a stage, the steps done and the number of steps.
-    """
-    folder = Path(out) if out is not None else Path("runs") / f"{dataset.lower()}-seed{seed}"
-    study = _study(folder) or Study(dataset.lower(), seed)
-    options: dict[str, Any] = {name: getattr(study, name) for name in OPTIONS}
-    made = run(study.dataset, out=folder, root=root, progress=progress, **options)
-    noisy = add_noise(made.graph, percent=noise, seed=study.seed)
-    found = audit_study(made.model, noisy, study, method=method, samples=samples)
-    return AuditedRun(f"{study.dataset}, noise {noise:g} %, test nodes", found, folder)
-
-
 def audit_study(
     model: nn.Module, noisy: Data, study: Study, *, method: Method, samples: int
 ) -> Audit:
@@ -237,12 +192,3 @@ def audit_study(
         seed=study.seed,
         nodes=noisy.test_mask,
     )
-
-
-def _study(folder: Path) -> Study | None:
-    """The options of the run in a folder, if there is one."""
-    held = read_config(folder)
-    try:
-        return None if held is None else Study.of(held)
-    except (ValueError, KeyError, TypeError) as error:
-        raise unreadable(folder / CONFIG) from error

@@ -116,5 +116,5 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "graph.txt").write_text("0 1")
     with pytest.raises(FileError, match=r"\.txt files"):
         read_graph(str(tmp_path / "graph.txt"))
-    with pytest.raises(DatasetError, match="no data set either"):
+    with pytest.raises(DatasetError, match="no file, folder or data set"):
         read_graph(str(tmp_path / "none.pt"))

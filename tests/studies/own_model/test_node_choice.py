@@ -3,7 +3,7 @@ import torch
 
 from cli.own_networks import NODES, small_graph
 from varigraph.errors import OptionError
-from varigraph.studies.own_model.subject import chosen_nodes
+from varigraph.studies.own_model.answers import chosen_nodes
 
 
 @pytest.fixture
