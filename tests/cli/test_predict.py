@@ -124,9 +124,14 @@ def test_without_a_file_the_least_trusted_nodes_are_shown(command, expected):
     assert done.exit_code == 0, done.output
     assert "4 least trusted of 12 nodes" in done.stdout
     order = expected.mean.amax(1).argsort()[:4].tolist()
-    lines = [line.split() for line in done.stdout.split("variance  features")[1].splitlines()]
-    shown = [int(words[0]) for words in lines if words and words[0].isdigit()]
-    assert shown == order
+    lines = done.stdout.split("main cause \n")[1].splitlines()[1:5]
+    assert [line[1:7] for line in lines] == [NAMES[node] for node in order]
+    label = expected.mean.argmax(1)
+    for line, node in zip(lines, order, strict=True):
+        mean, std = expected.mean[node, label[node]], expected.std[node, label[node]]
+        assert f" class {label[node]}" in line
+        assert f" {mean:.3g} ± {std:.2g} " in line
+    assert "remedy if the cause is the network itself: train on more nodes like it" in done.stdout
     assert "\x1b" not in done.stdout  # no colour where nobody watches
     # What the user's own code prints stays out of the results.
     assert done.stderr.startswith("imported\npredict: 12 of 12, ")

@@ -7,7 +7,7 @@ import sys
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -39,7 +39,6 @@ from varigraph.reporting.text_table import TextTable, terminal
 
 if TYPE_CHECKING:
     from varigraph.studies.own_model.answers import Answer
-    from varigraph.studies.own_model.prediction_table import Column
 
 
 def predict(
@@ -139,29 +138,14 @@ def _print(found: Answer, out: Path | None, top: int) -> None:
         console.print(line, soft_wrap=True)
     if out is None and top > 0:
         console.print()
-        console.print(terminal(least_trusted(found, top)))
+        table = least_trusted(found, top)
+        console.print(terminal(table))
+        for note in table.notes:
+            console.print(f"remedy if the cause is {note}", soft_wrap=True)
     for note in found.notes:
         console.print(f"note: {note}", soft_wrap=True)
     if out is not None:
         console.print(str(out), soft_wrap=True)
-
-
-#: Columns of words and numbers that are shown where the table has them, and how.
-SHOWN = {
-    "node": "{}",
-    "name": "{}",
-    "predicted": "{}",
-    "predicted_name": "{}",
-    "confidence": "{:.3f}",
-    "confidence_std": "± {:.3f}",
-    "mean": "{:.4g}",
-    "std": "± {:.3g}",
-    "total": "{:.3g}",
-}
-HEADS = {
-    **{"confidence_std": "", "std": "", "predicted_name": "", "total": "variance"},
-    "interactions": "inter-\nactions",
-}
 
 
 def headline(found: Answer) -> list[str]:
@@ -189,36 +173,23 @@ def headline(found: Answer) -> list[str]:
 
 
 def least_trusted(found: Answer, top: int) -> TextTable:
-    """The nodes whose answers can be trusted least, the worst first.
+    """The nodes whose answers can be trusted least, the worst first, and what would help.
 
     Args:
         found: an answer.
         top: how many of them.
     """
-    import numpy as np
-
-    from varigraph.studies.own_model.prediction_table import table_columns
-
-    columns = table_columns(found.prediction, found.subject.graph_needed(), found.nodes)
-    total = np.asarray(columns["total"])
-    rows = np.argsort(found.prediction.trust.cpu().numpy(), kind="stable")[:top]
-    shown, parts = [name for name in SHOWN if name in columns], found.prediction.by_source
-    body = tuple(
+    doubtful, named = found.prediction.least_trusted(top), found.prediction.rows.names is not None
+    rows = tuple(
         (
-            *(_text(columns[name], row, SHOWN[name]) for name in shown),
-            *(_share(columns[part][row], total[row]) for part in parts),
+            cell(each.name) if named else f"{each.node}",
+            cell(each.answer),
+            f"{each.value:.3g} ± {each.std:.2g}",
+            f"{each.cause} {each.share:.0%}",
         )
-        for row in rows
+        for each in doubtful
     )
-    header = tuple(HEADS.get(name, name) for name in (*shown, *parts))
-    title = f"{len(rows)} least trusted of {len(total):,} nodes"
-    return TextTable(title, header, body, words=1)
-
-
-def _text(column: Column, row: int, how: str) -> str:
-    value = column[row]
-    return cell(value) if isinstance(value, str) else how.format(value)
-
-
-def _share(part: Any, total: Any) -> str:
-    return f"{part / total:.0%}" if total > 0 else "–"
+    remedies = {each.cause: each.remedy for each in doubtful}
+    notes = tuple(f"{cause}: {remedy}" for cause, remedy in remedies.items())
+    title = f"{len(rows)} least trusted of {len(found.nodes):,} nodes"
+    return TextTable(title, ("node", "answer", "", "main cause"), rows, words=2, notes=notes)
