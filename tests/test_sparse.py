@@ -28,6 +28,13 @@ def test_gradients_reach_the_entries(matrix):
     assert torch.autograd.gradcheck(lambda v, t: matrix.with_values(v) @ t, (values, x))
 
 
+def test_many_matrices_of_one_pattern(matrix):
+    values, x = torch.randn(6, 3).double(), torch.randn(4, 5).double()
+    got = torch.vmap(lambda v: matrix.with_values(v) @ x)(values)
+    want = torch.stack([matrix.with_values(v).csr.to_dense() @ x for v in values])
+    assert torch.allclose(got, want)
+
+
 def test_other_values_at_the_same_places(matrix):
     other = matrix.with_values(torch.tensor([5.0, 6.0, 7.0]).double())
     want = torch.zeros(3, 4).double()

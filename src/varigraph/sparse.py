@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_batchedtensor
 from torch.utils.weak import WeakIdKeyDictionary
 
 from varigraph.kernels import fused
@@ -177,6 +178,11 @@ class Sparse:
         return order, columns, self.rows[order], start.to(self.rows.dtype)
 
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
+        if is_batchedtensor(
+            self.values
+        ):  # many matrices of one pattern: torch has no product for them
+            messages = self.values[:, None] * x[self.columns]
+            return messages.new_zeros(self.shape[0], x.shape[1]).index_add(0, self.rows, messages)
         return _Product.apply(self, self.values, x)  # type: ignore[no-any-return,no-untyped-call]
 
     def by_heads(self, weight: Tensor, x: Tensor) -> Tensor:  # [entries, heads], [columns, k, f]
@@ -187,12 +193,12 @@ class Sparse:
         """
         heads, some = weight.shape[1], x.shape[1]
         parts = x.unflatten(2, (heads, -1)).permute(2, 0, 1, 3).flatten(2)  # [heads, columns, ..]
-        found = x.new_empty(self.shape[0], some, heads, x.shape[2] // heads)
+        found = []
         for head in range(heads):
             product = replace(self, values=weight[:, head].contiguous(), fleeting=True)
             vars(product).update(start=self.start)
-            found[:, :, head] = (product @ parts[head]).view(self.shape[0], some, -1)
-        return found.flatten(2)
+            found.append((product @ parts[head]).view(self.shape[0], some, -1))
+        return torch.cat(found, dim=2)
 
     def onto(self, out: Tensor, x: Tensor) -> Tensor:  # [rows, features], [columns, features]
         """``out + matrix @ x``, written over ``out``; nothing is learned through it."""

@@ -232,6 +232,8 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
         loops = case.data.edge_index[0] == case.data.edge_index[1]
         if bool((case.data.edge_prob[loops] < 1).any()):
             yield vg.errors.MissingRuleError, "uncertain self-loops"
+        if not has_rules(case.model):
+            yield vg.errors.MissingRuleError, "which links may not be real"
 
 
 def known_reason(error: Exception, case: Case) -> str | None:

@@ -1,7 +1,12 @@
 """Reference values, computed by hand or by quadrature elsewhere."""
 
+import itertools
+import math
+
 import pytest
 import torch
+from scipy.integrate import quad
+from scipy.stats import norm
 from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError, ModelError
@@ -49,13 +54,46 @@ def test_relu_keeps_its_digits_far_from_the_kink():
     ],
 )
 @pytest.mark.parametrize("mean", [-1e4, 0.0, 1e4])
-@pytest.mark.parametrize("var", [0.0, 1e-30, 1e8])
+@pytest.mark.parametrize("var", [0.0, 1e-30, 1e6, 1e8])
 def test_nothing_breaks_at_extremes(function, mean, var):
     got = function(Gaussian(torch.tensor([mean]), torch.tensor([var])))
     assert bool(got.mean.isfinite().all() & got.var.isfinite().all())
     assert got.var.item() >= 0
     if var == 0:
         assert got.mean.item() == pytest.approx(function(torch.tensor(mean)).item(), abs=1e-6)
+
+
+def by_adaptive_integration(mean, std):
+    """Mean and variance of an ELU, the parts above and below 0 by scipy, lifted by 1."""
+
+    def moment(power):
+        def above(x):
+            return (x + 1) ** power * norm.pdf(x, mean, std)
+
+        def below(x):
+            return math.exp(power * x) * norm.pdf(x, mean, std)
+
+        split = {"epsabs": 0, "epsrel": 1e-10, "limit": 500}
+        upper = max(mean, 0) + 12 * std
+        peak = min(mean + power * std**2, 0)  # of the density, tilted by the exponential
+        width = min(std, 1.0) if peak == 0 else std
+        lower = [peak - 40 * width, peak - 5 * width, peak, min(peak + 12 * width, 0)]
+        parts = [quad(below, a, b, **split)[0] for a, b in itertools.pairwise(lower) if b > a]
+        return quad(above, 0, upper, **split)[0] + sum(parts)
+
+    first, second = moment(1), moment(2)
+    return first - 1, second - first**2
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [(-9000.0, 1000.0), (-9.0, 1.0), (-12.0, 1.4), (-40.0, 4.0), (-85.0, 10.0), (-7.9, 1.0)],
+)
+def test_elu_keeps_its_digits_far_below_the_kink(mean, std):
+    x = Gaussian(torch.tensor([mean]).double(), torch.tensor([std**2]).double())
+    got, expected = F.elu(x), by_adaptive_integration(mean, std)
+    assert got.mean.item() == pytest.approx(expected[0], rel=1e-9, abs=0)
+    assert got.var.item() == pytest.approx(expected[1], rel=1e-5, abs=0)
 
 
 @pytest.mark.parametrize("mean", [-300.0, 0.0, 60.0])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GCN, GraphSAGE
+from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import varigraph as vg
 from varigraph.errors import ModelError, OptionError, VarigraphError
@@ -352,3 +352,18 @@ def test_parts_of_a_node_do_not_depend_on_the_others_asked_for():
     alone = vg.predict(model, graph, nodes=[3], **asked)  # to which no coin leads
     for part, variance in whole.by_source.items():
         torch.testing.assert_close(alone.by_source[part], variance[[3]])
+
+
+def test_attention_behind_masks_that_are_run_side_by_side():
+    """Weights of links differ from mask to mask: without noise it is the mean of plain runs."""
+    torch.manual_seed(0)
+    model = GAT(3, 4, num_layers=2, out_channels=2, heads=2, dropout=0.4).double().eval()
+    graph = path()
+    graph.x = graph.x.double()
+    options = {"task": "regression", "sources": ["weights"], "samples": 3000}
+    pred = vg.predict(model, graph, method="diagonal", **options)
+    with torch.no_grad():
+        drawn = torch.stack([model.train()(graph.x, graph.edge_index) for _ in range(3000)])
+    error = (2 * drawn.var(0) / len(drawn)).sqrt()
+    assert bool(((pred.mean - drawn.mean(0)).abs() < 5 * error).all())
+    assert torch.allclose(pred.total, drawn.var(0), rtol=0.25)

@@ -58,11 +58,7 @@ def _expectation(
     function: Callable[[Tensor], Tensor], mean: Tensor, std: Tensor, splits: list[Tensor]
 ) -> Tensor:
     total, mass = torch.zeros_like(mean), torch.zeros_like(mean)
-    outer: list[tuple[Tensor, Tensor | float, int]] = [
-        (splits[0], -REACH, 2),
-        (splits[-1], REACH, 2),
-    ]
-    for start, end, power in [*outer, *((a, b, 1) for a, b in pairwise(splits))]:
+    for start, end, power in _parts(splits):
         length = end - start
         for point, weight in zip(*_legendre(), strict=True):
             t = start + length * point**power
@@ -190,6 +186,12 @@ def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
     return two_slopes(x, weight)
 
 
+def normal_cdf(x: Tensor) -> Tensor:
+    r""":math:`\Phi(x)`, with all digits in the lower tail, where torch.special.ndtr has none."""
+    tail: Tensor = torch.special.erfc(x * -math.sqrt(0.5))
+    return tail / 2
+
+
 def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
     r"""Moments of :math:`x` above 0 and :math:`s x` below; formulas in :func:`leaky_relu`."""
     if not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var):
@@ -198,7 +200,7 @@ def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
         return Gaussian(*rectified(x.mean, x.var))
     std = x.var.clamp_min(torch.finfo(x.var.dtype).tiny).sqrt()
     a = (x.mean / std).clamp(-30, 30)  # beyond 30 both tails are exact; a**2 must not overflow
-    upper, lower = torch.special.ndtr(a), torch.special.ndtr(-a)
+    upper, lower = normal_cdf(a), normal_cdf(-a)
     density = torch.exp(-a.square() / 2) / math.sqrt(2 * math.pi)
     shrink = upper + a * (a * upper * lower + density * (lower - upper)) - density.square()
     mean = x.mean * upper + std * density
@@ -214,33 +216,41 @@ def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
 def elu(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Gaussian:
     r"""Moments of :math:`x` above 0, :math:`\alpha (e^x - 1)` below; symbols as in :func:`relu`.
 
-    With :math:`I_k = E[e^{kx}; x < 0] = e^{k \mu + k^2 \sigma^2 / 2} \Phi(-a - k \sigma)`:
+    For any c, with :math:`I_k = E[e^{kx}; x < 0] = e^{k \mu + k^2 \sigma^2/2} \Phi(-a - k \sigma)`:
 
     .. math::
-        E[y] = \mu \Phi + \sigma \varphi + \alpha (I_1 - I_0) \qquad
-        E[y^2] = (\mu^2 + \sigma^2) \Phi + \mu \sigma \varphi + \alpha^2 (I_2 - 2 I_1 + I_0)
+        E[y + c] = (\mu + c) \Phi + \sigma \varphi + \alpha I_1 + (c - \alpha) I_0 \\
+        E[(y + c)^2] = (\mu^2 + \sigma^2 + c^2) \Phi + \mu \sigma \varphi
+            + 2 c (\mu \Phi + \sigma \varphi)
+            + \alpha^2 I_2 + 2 \alpha (c - \alpha) I_1 + (c - \alpha)^2 I_0
 
-    Far from the kink one side is all there is: nothing cancels there.
+    Where nearly all lies below 0, :math:`c = \alpha` keeps both small, so that nothing cancels.
+    Where the tilted densities of :math:`I_k` lie there too, or all lies above, one side is all.
     """
     mean, var = x.mean.double(), x.var.double()
     var = var.clamp_min(LEAST**2 * (1 + mean.detach().square()))
     std = var.sqrt()
     ratio = mean / std
     density = torch.exp(-ratio.square() / 2)
-    above, pulled = torch.special.ndtr(ratio), std * density / math.sqrt(2 * math.pi)
+    above, pulled = normal_cdf(ratio), std * density / math.sqrt(2 * math.pi)
     none, one, two = (_below(k, mean, std, ratio, density) for k in (0, 1, 2))
-    first = mean * above + pulled + alpha * (one - none)
-    second = (mean.square() + var) * above + mean * pulled + alpha**2 * (two - 2 * one + none)
-    lower = (
-        alpha**2
-        * torch.exp(torch.where(ratio < -FAR, 2 * mean + var, 0.0))
-        * torch.expm1(torch.where(ratio < -FAR, var, 0.0))
-    )
-    spread = torch.where(ratio < -FAR, lower, (second - first.square()).clamp_min(0))
+    lift = alpha * (ratio < -FAR).to(mean)
+    rest, positive = lift - alpha, mean * above + pulled
+    first = positive + lift * above + alpha * one + rest * none
+    second = (mean.square() + var + lift.square()) * above + mean * pulled + 2 * lift * positive
+    second = second + alpha * (alpha * two + 2 * rest * one) + rest.square() * none
+    spread = (second - first.square()).clamp_min(0)
+    spread = torch.where(ratio + 2 * std < -FAR, alpha**2 * _exponential_spread(mean, std), spread)
     spread = torch.where(ratio > FAR, var, spread)
     part, middle = x.var.double() / var, F.elu(mean, alpha)
-    shifted = middle + part * (first - middle)
+    shifted = middle + part * (first - lift - middle)
     return Gaussian(shifted.to(x.mean.dtype), (part * spread).to(x.var.dtype))
+
+
+def _exponential_spread(mean: Tensor, std: Tensor) -> Tensor:
+    r""":math:`V[e^x]` where :math:`\mu + 2 \sigma^2 < 0`, and some finite number elsewhere."""
+    var = torch.where(mean / std + 2 * std < 0, std.square(), 0.0)
+    return torch.exp(2 * mean.clamp_max(0) + var) * torch.expm1(var)
 
 
 def _below(k: int, mean: Tensor, std: Tensor, ratio: Tensor, density: Tensor) -> Tensor:
@@ -248,7 +258,7 @@ def _below(k: int, mean: Tensor, std: Tensor, ratio: Tensor, density: Tensor) ->
     tail = ratio + k * std
     right = density / 2 * torch.special.erfcx(tail.clamp_min(0) / math.sqrt(2))
     power = torch.where(tail > 0, 0.0, k * mean + (k * std).square() / 2)
-    return torch.where(tail > 0, right, torch.exp(power) * torch.special.ndtr(-tail))
+    return torch.where(tail > 0, right, torch.exp(power) * normal_cdf(-tail))
 
 
 @implements("celu", exactness=INTEGRATED, modules=[nn.CELU], note=BY_INTEGRATION)

@@ -54,7 +54,7 @@ def responding(
     """
     scaled = Gaussian(slope * x.mean, slope.square() * x.var)
     recorded(scaled, (x, Scale(slope)))
-    ones = torch.ones_like(slope[:, 0])
+    ones = torch.ones_like(group, dtype=slope.dtype)
     return recorded(out, (scaled, Sum(members(group, len(out), ones))))
 
 

@@ -95,14 +95,14 @@ class MeanLeft(SumLeft):
     def of(cls, links: Neighbours, copies: Tensor) -> MeanLeft:  # [pairs]
         """The mean of messages that are summed otherwise, each counted so many times."""
         assert links.prob is not None
-        left = LinksLeft(links.target.long(), copies, links.prob, links.nodes)
-        weight = links.weight * left.given
+        left = LinksLeft(links.target.long(), copies.double(), links.prob, links.nodes)
+        weight = (links.weight * left.given).to(links.weight)
         return cls(**{**_given(links), "weight": weight}, factor=links.weight, left=left)
 
     @cached_property
     def square(self) -> Sparse:
         """Expected squares of the weights, :math:`E[S^2]`."""
-        return self._matrix(self.factor.square() * self.left.square)
+        return self._matrix((self.factor.square() * self.left.square).to(self.factor))
 
     def rows(self, rows: slice) -> MeanLeft:  # noqa: D102
         some, start = super().rows(rows), self.expected.start
@@ -158,7 +158,9 @@ class NormalisedLeft(SumLeft):
     def of(cls, links: Neighbours, power: float = 0.5, sends: float = 0.5) -> NormalisedLeft:
         """The same for links that are summed with these weights, loops among them."""
         assert links.prob is not None
-        left = LinksLeft(links.target.long(), links.weight, links.prob, links.nodes, power)
+        # Variances of degrees are differences of nearly equal squares: they are wide numbers.
+        wide = links.weight.double()
+        left = LinksLeft(links.target.long(), wide, links.prob, links.nodes, power)
         return cls(**_given(links), factor=links.weight, left=left, sends=sends)._weighed()
 
     def _weighed(self) -> NormalisedLeft:
@@ -170,7 +172,7 @@ class NormalisedLeft(SumLeft):
                 'links both ways with the same chance, add_self_loops=True, or method="sampled"',
             )
         to_itself, others = self.factor * self._itself.given, self.sent * self.left.given
-        return replace(self, weight=torch.where(self.loop, to_itself, others))
+        return replace(self, weight=torch.where(self.loop, to_itself, others).to(self.factor))
 
     def steps(self, count: int) -> list[Neighbours]:
         r"""Sums that follow each other, without a degree that is met twice.
@@ -226,7 +228,7 @@ class NormalisedLeft(SumLeft):
         """Expected squares of the weights, :math:`E[S^2]`."""
         others = self.left.square * self._at_source(2 * self.sends)
         squares = torch.where(self.loop, self._to_the(2 * self._itself.power).given, others)
-        return self._matrix(self.factor.square() * squares)
+        return self._matrix((self.factor.square() * squares).to(self.factor))
 
     def rows(self, rows: slice) -> Neighbours:  # noqa: D102
         raise MissingRuleError(
@@ -246,26 +248,26 @@ class NormalisedLeft(SumLeft):
         return at_target + self._matrix(sent) @ mean.square()
 
     def differences(self, mean: Tensor) -> Tensor:  # noqa: D102
-        others = self.left.differences(self.sent[:, None] * mean[self.source])
-        return others + self._of_loops[:, None] * mean[self.target]
+        others = self.left.differences(self.sent[:, None].to(mean) * mean[self.source])
+        return others + self._of_loops[:, None].to(mean) * mean[self.target]
 
     def again(self, here: Tensor, there: Tensor) -> Tensor:  # noqa: D102
-        return super().again(here, there) + self._of_loops[:, None] * here
+        return super().again(here, there) + self._of_loops[:, None].to(here) * here
 
     def _of_groups(
         self, link: Tensor, value: Tensor, group: Tensor, groups: int
     ) -> tuple[Tensor, Tensor]:
         left = self.left.picked(link, group, groups)
-        messages = self.sent[link, None].double() * value
+        messages = self.sent[link, None] * value
         loops = torch.where(self.loop, self.factor, 0)[link, None].double()
         own = value.new_zeros(groups, value.shape[1]).index_add_(0, group, loops * value)
-        slope = left.differences(messages) + self._itself.change[link, None].double() * own[group]
+        slope = left.differences(messages) + self._itself.change[link, None] * own[group]
         cross = torch.zeros_like(own).index_add_(0, group, self._shared[link, None] * messages)
         both = cross[:, :, None] * own[:, None, :]
         spread = own.new_zeros(groups).index_copy_(0, group, self._spread[self.target[link]])
         alone = spread[:, None, None] * own[:, :, None] * own[:, None, :]
         covariance = left.covariance(messages) + both + both.mT + alone
-        lost = self._by_senders[link, None, None].double() * value[:, :, None] * value[:, None, :]
+        lost = self._by_senders[link, None, None] * value[:, :, None] * value[:, None, :]
         return slope, covariance.index_add_(0, group, lost)
 
     @cached_property
@@ -275,14 +277,18 @@ class NormalisedLeft(SumLeft):
             return None
         return self._matrix(torch.where(self.loop, 0, self.expected.values))
 
+    @property
+    def of_degree(self) -> Tensor:  # noqa: D102
+        return self._moved_degree.to(self.factor)
+
     @cached_property
-    def of_degree(self) -> Tensor:  # [pairs]
+    def _moved_degree(self) -> Tensor:  # [pairs]
         r"""Share by which :math:`d^{-\beta}` of a link's target changes with its coin.
 
         On average over the other links of the node, each as if it were there: exact where chances
         are equal.
         """
-        sends, others = self._to_the(self.sends), torch.where(self.loop, 0.0, 1.0).to(self.weight)
+        sends, others = self._to_the(self.sends), torch.where(self.loop, 0.0, 1.0).double()
         moved = sends.differences(others[:, None])[:, 0] - sends.given
         present = others * sends.present
         total = present.new_zeros(self.nodes).index_add_(0, self.target, present)[self.target]
@@ -302,10 +308,10 @@ class NormalisedLeft(SumLeft):
         with the share r of the degree's power that a coin moves.
         """
         if self.sending is None:
-            return torch.zeros_like(self.weight)
+            return torch.zeros_like(self.weight, dtype=torch.float64)
         spread = self._at_source(2 * self.sends) - self._at_source(self.sends).square()
         whole = torch.where(self.loop, 0, self.factor.square() * self.left.square * spread)
-        single = self.toss * self.of_degree.square()
+        single = self.toss * self._moved_degree.square()
         at_node = single.new_zeros(self.nodes).index_add_(0, self.target, single)
         same, back = self.ways_back(self)
         others = at_node[self.source] - torch.where(same, single[back], 0)
@@ -314,7 +320,7 @@ class NormalisedLeft(SumLeft):
     def _at_source(self, power: float) -> Tensor:  # [pairs]
         """A power of the source's degree, where a link is there."""
         if power == 0:
-            return torch.ones_like(self.factor)
+            return torch.ones_like(self.left.weight)
         (same, back), degree = self.ways_back(self), self._to_the(power)
         return torch.where(same, degree.given[back], degree.alone[self.source])
 
@@ -329,13 +335,13 @@ class NormalisedLeft(SumLeft):
     def _shared(self) -> Tensor:  # [pairs]
         r""":math:`Cov(b_j d^{-\alpha}, d^{-\alpha - \beta})`: others with the node itself."""
         both = self._to_the(self.left.power + self._itself.power).present
-        return (both - self.left.present * self._itself.alone[self.target]).double()
+        return both - self.left.present * self._itself.alone[self.target]
 
     @cached_property
     def _spread(self) -> Tensor:  # [nodes]
         r"""Variance of :math:`d^{-\alpha - \beta}`."""
         square = self._to_the(2 * self._itself.power).alone
-        return (square - self._itself.alone.square()).double()
+        return square - self._itself.alone.square()
 
     @cached_property
     def _itself(self) -> LinksLeft:

@@ -247,7 +247,9 @@ def softmax_of_groups(
     current().approximates("attention")
     count = int(index.max()) + 1 if num_nodes is None else num_nodes
     share = softmax(scores.mean, index, num_nodes=count)
-    within = WithinGroups(share, members(index, count, torch.ones_like(share[:, 0])), index)
+    within = WithinGroups(
+        share, members(index, count, torch.ones_like(index, dtype=share.dtype)), index
+    )
     return recorded(Gaussian(share, within.blocks(scores.var, share, 0, None)), (scores, within))
 
 
@@ -307,11 +309,13 @@ class WithinGroups(Operator):
 
 def _by_first_axis(scores: Any, index: Any = None, ptr: Any = None, num_nodes: Any = None,
                    dim: int = 0) -> Shaped:  # fmt: skip
-    if ptr is not None or index is None or dim % len(scores.shape) != 0:
+    if dim % len(scores.shape) != 0:
         raise MissingRuleError(
-            "the softmax over groups has a rule for an index along the first axis",
-            "softmax(scores, index, num_nodes=nodes)",
+            "the softmax over groups has a rule for groups of rows", "softmax(scores, index, dim=0)"
         )
+    if index is None:  # the groups of compressed rows, one after the other
+        index = torch.arange(len(ptr) - 1, device=ptr.device).repeat_interleave(ptr.diff())
+        num_nodes = len(ptr) - 1
     return Shaped(softmax_of_groups(scores.value, index, None, num_nodes), scores.shape)
 
 

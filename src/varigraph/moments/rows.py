@@ -186,7 +186,8 @@ class Weighted(Lazy):
         mean, var = values.sums(x.mean), HeadSum(certain[order].square(), matrix).sums(x.var)
         if not isinstance(self.weight, Gaussian):
             return recorded(Gaussian(mean, var), (x, values))
-        weights = WeightSum(x.mean, sender, members(group, count, torch.ones_like(certain[:, 0])))
+        ones = torch.ones_like(group, dtype=certain.dtype)
+        weights = WeightSum(x.mean, sender, members(group, count, ones))
         var = var + weights.squares(self.weight.var, x.var)
         return recorded(Gaussian(mean, var), (x, values), (self.weight, weights))
 

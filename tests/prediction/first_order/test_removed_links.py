@@ -367,3 +367,19 @@ def test_nodes_without_links_are_answered_in_single_precision(layer, method):
     single = vg.predict(model.float(), data, **asked)
     close(single.mean.double(), double.mean, rtol=1e-4)
     close(single.total.double(), double.total, rtol=1e-3)
+
+
+@pytest.mark.parametrize("seed", [2, 8])
+def test_degrees_that_hardly_move_keep_their_variance_in_single_precision(seed):
+    """The variance of a degree's power is a small difference of squares."""
+    torch.manual_seed(seed)
+    ends = torch.tensor([[0, 0, 0, 2, 2, 4], [1, 2, 3, 4, 4, 4]])
+    data = Data(x=torch.rand(5, 2).double(), edge_index=torch.cat([ends, ends.flip(0)], 1))
+    data.edge_prob = torch.tensor([1, 1, 0.99, 0.16, 0.16, 1] * 2).double()
+    model = gnn.GCNConv(2, 3).double()
+    asked = {"method": "first-order", "task": "regression", "samples": 0}
+    double = vg.predict(model, data, **asked)
+    data.x, data.edge_prob = data.x.float(), data.edge_prob.float()
+    single = vg.predict(model.float(), data, **asked)
+    ratio = single.total.double() / double.total
+    assert float((ratio - 1).abs().max()) < 1e-4
