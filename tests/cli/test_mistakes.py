@@ -25,7 +25,6 @@ MISTAKES = {
     "run": ("coral",),
     "audit": ("nowhere.py:build", "cora"),
     "bench": ("coral",),
-    "partition": ("nowhere.parquet", "--parts", "2", "--out", "parts"),
     "report": ("nowhere",),
     "study paper": ("--table", "9"),
     "study sensitivity": ("coral",),
