@@ -48,6 +48,11 @@ def rounding(pred: Prediction) -> Tensor:  # -> [outputs]
     return (digits(pred.mean) * size).square() / 100 + tiny(pred)
 
 
+def unseen(pred: Prediction) -> Tensor:  # -> [nodes, outputs]
+    """Variance of an answer whose digits do not move: units that are saturated leave no more."""
+    return (10 * torch.finfo(pred.mean.dtype).eps * pred.logits.mean).square()
+
+
 def cancelling(pred: Prediction) -> Tensor:  # -> [nodes, outputs]
     """Rounding error of a sum of parts, which may be far larger than the sum.
 

@@ -25,6 +25,7 @@ from campaign.agreement import (
     is_sampled,
     rounding,
     steadiness,
+    unseen,
     variances,
 )
 from campaign.cases import CLOSED_FORMS, Case
@@ -166,7 +167,8 @@ def follows_units(case: Case, pred: Prediction) -> bool:
     scaled = case.but(model=_InUnits(case.model, units)).answer()
     if scaled.method != pred.method:
         return False
-    floor = 1e-5 * pred.total + cancelling(pred) + (rounding(pred) if is_sampled(pred) else 0)
+    floor = 1e-5 * pred.total + cancelling(pred)
+    floor = floor + (rounding(pred) if is_sampled(pred) else unseen(pred))
     least = torch.finfo(pred.mean.dtype).tiny ** 0.5  # below it products lose their digits
     floor, found = floor * units.square() + least, variances(scaled)
     for name, values in variances(pred).items():
