@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from varigraph.errors import VarigraphError
     from varigraph.links import link_probabilities
     from varigraph.moments import Gaussian, implements
-    from varigraph.prediction import Calibrator, Prediction, calibrate, predict
+    from varigraph.prediction import Calibrator, Prediction, calibrate, load_prediction, predict
     from varigraph.quantify import Attribution, Audit, attribute, audit
     from varigraph.reporting import plots
     from varigraph.reporting.page import report
@@ -38,6 +38,7 @@ __all__ = [
     "implements",
     "link_probabilities",
     "load",
+    "load_prediction",
     "metrics",
     "paper_network",
     "plots",
@@ -56,7 +57,7 @@ _NAMES = {
     "errors": ("VarigraphError",),
     "links": ("link_probabilities",),
     "moments": ("Gaussian", "implements"),
-    "prediction": ("Calibrator", "Prediction", "calibrate", "predict"),
+    "prediction": ("Calibrator", "Prediction", "calibrate", "load_prediction", "predict"),
     "quantify": ("Attribution", "Audit", "attribute", "audit"),
     "reporting.page": ("report",),
     "training": ("paper_network", "train"),

@@ -254,7 +254,7 @@ def test_regression_has_a_mean_and_an_error_bar(networks, graph_file, tmp_path):
         links="bernoulli",
     )
     rows = rows_of(tmp_path / "v.csv")
-    assert list(rows[0]) == ["node", "name", "mean", "std", "total", *PARTS]
+    assert list(rows[0]) == ["node", "name", "mean", "std", "plain", "trust", "total", *PARTS]
     for name, values in {"mean": wanted.mean, "std": wanted.total.sqrt()}.items():
         assert [float(row[name]) for row in rows] == pytest.approx(values.flatten().tolist())
     assert {float(row["weights"]) for row in rows} == {0.0}

@@ -7,29 +7,10 @@ from scipy.optimize import brute, minimize_scalar
 from torch_geometric.nn import GCN
 
 import varigraph as vg
+from trust.made_up import drawn, links_of, prediction
 from varigraph.errors import FileError, OptionError
-from varigraph.moments import Gaussian
-from varigraph.prediction import Prediction
 from varigraph.prediction.calibrator import graph_numbers
-from varigraph.prediction.rows import Rows
-from varigraph.prediction.sources.source import all_parts
-from varigraph.trust.residual import fitted_residual
-
-
-def prediction(mean, var=None, task="classification", **rows):
-    var = torch.full_like(mean, 0.01) if var is None else var
-    parts = {part: var if part == "features" else torch.zeros_like(var) for part in all_parts()}
-    return Prediction(mean, parts, Gaussian(mean, var), "made up", 0, task, rows=Rows(**rows))
-
-
-def drawn(nodes=2000, classes=4, *, temperature=0.4, seed=0):
-    """Probabilities that are too flat or too sharp, and truths drawn from the right ones."""
-    rng = np.random.default_rng(seed)
-    logits = rng.normal(size=(nodes, classes)) * 2
-    right = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-    y = (right.cumsum(1) > rng.random((nodes, 1))).argmax(1)
-    said = np.exp(logits * temperature)
-    return torch.from_numpy(said / said.sum(1, keepdims=True)), torch.from_numpy(y)
+from varigraph.trust.fitted import fitted_residual
 
 
 def log_loss(prob, y):
@@ -76,16 +57,6 @@ def test_no_variance_exceeds_that_of_a_coin():
     pred = prediction(mean, mean * (1 - mean))
     applied = vg.calibrate(pred, y, nodes=torch.arange(300), kind="temperature").apply(pred)
     assert bool((applied.total <= applied.mean * (1 - applied.mean) + 1e-9).all())
-
-
-def links_of(y, *, rng, per_node=6, alike=0.9):
-    """Links between nodes that are mostly of one class."""
-    nodes = len(y)
-    source = rng.integers(0, nodes, nodes * per_node)
-    target = rng.integers(0, nodes, nodes * per_node)
-    keep = rng.random(len(source)) < np.where(y[source] == y[target], alike, 0.05)
-    ends = torch.from_numpy(np.stack([source[keep], target[keep]]))
-    return torch.cat([ends, ends.flip(0)], 1)
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +286,7 @@ def test_a_saved_calibrator_is_the_same_bit_by_bit(saved):
         (lambda text: text[: len(text) // 2], "cannot be read"),
         (lambda text: "[1]", "does not hold a calibrator"),
         (lambda text: text.replace("varigraph calibrator", "x"), "does not hold a calibrator"),
-        (lambda text: text.replace('"format": 1', '"format": 2'), "has format 2"),
+        (lambda text: text.replace('"format": 2', '"format": 1'), "has format 1"),
         (lambda text: text.replace('"learned"', '"lost"'), "is damaged"),
         (lambda text: text.replace('"kind": "', '"kind": "un'), "is damaged"),
     ],

@@ -76,10 +76,11 @@ def predict(
     """Predict with error bars: a trained network and a graph in, a table of nodes out.
 
     The table has one row for each node. Its columns: node; name, where the graph has node_names;
-    predicted, confidence and confidence_std (one standard deviation); the variance summed over
-    classes, as total = features + links + weights + interactions; then all of it by class, as
-    mean_0, total_0, features_0 and so on. In regression mean and std take the place of the first
-    three. Sampled answers have standard errors as well: mean_se_0, total_se_0.
+    predicted, confidence and confidence_std (one standard deviation); plain, what the network by
+    itself gives that class; trust; the variance summed over classes, as total = features + links +
+    weights + interactions; then all of it by class, as mean_0, total_0, features_0 and so on. In
+    regression mean and std take the place of the first three. Sampled answers have standard errors
+    as well: mean_se_0, total_se_0.
 
     A run needs no GRAPH: its own network answers for its own graph.
     """
@@ -88,12 +89,9 @@ def predict(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
+        from varigraph.prediction.table import table_columns
         from varigraph.studies.own_model.answers import answered
-        from varigraph.studies.own_model.prediction_table import (
-            check_table_file,
-            table_columns,
-            write_table,
-        )
+        from varigraph.studies.own_model.prediction_table import check_table_file, write_table
         from varigraph.studies.own_model.subject import subject
 
         if out is not None:
@@ -124,7 +122,7 @@ def predict(
             progress=partial(progress, "predict"),
         )
         if out is not None:
-            write_table(out, table_columns(found.prediction, asked.graph_needed(), found.nodes))
+            write_table(out, table_columns(found.prediction))
     if as_json:
         file = None if out is None else str(out)
         typer.echo(json.dumps({**found.record(), "file": file}))
@@ -185,6 +183,7 @@ def least_trusted(found: Answer, top: int) -> TextTable:
             cell(each.name) if named else f"{each.node}",
             cell(each.answer),
             f"{each.value:.3g} ± {each.std:.2g}",
+            "" if each.plain is None else f"{each.plain:.3g}",
             f"{each.cause} {each.share:.0%}",
         )
         for each in doubtful
@@ -192,4 +191,6 @@ def least_trusted(found: Answer, top: int) -> TextTable:
     remedies = {each.cause: each.remedy for each in doubtful}
     notes = tuple(f"{cause}: {remedy}" for cause, remedy in remedies.items())
     title = f"{len(rows)} least trusted of {len(found.nodes):,} nodes"
-    return TextTable(title, ("node", "answer", "", "main cause"), rows, words=2, notes=notes)
+    return TextTable(
+        title, ("node", "answer", "", "by itself", "main cause"), rows, words=2, notes=notes
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
@@ -12,12 +14,11 @@ from varigraph.errors import OptionError
 from varigraph.metrics.inputs import Numbers, tensors
 from varigraph.options import one_of
 from varigraph.prediction.calibrator import Calibrator, Kind, graph_numbers, log_probabilities
+from varigraph.prediction.intervals import HeldOut, scores_of, smaller_with_neighbours
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Nodes, check_nodes, chosen_nodes
 from varigraph.prediction.tasks import SIGMOIDS
-from varigraph.trust.chance import fitted_chance
-from varigraph.trust.residual import fitted_residual
-from varigraph.trust.temperature import fitted_scale
+from varigraph.trust.fitted import fitted_chance, fitted_residual, fitted_scale
 
 Wanted = Literal["auto", "temperature", "graph", "residual"]
 #: A temperature needs few truths, a chance for each node more.
@@ -65,8 +66,18 @@ def calibrate(
     if prediction.calibrator is not None:
         raise OptionError("the prediction is calibrated already", "pred = vg.predict(model, data)")
     rows, truth = known_truth(prediction, y, nodes)
-    found = _kind(prediction, kind, len(rows))
-    return fitted(prediction, rows, truth, found)
+    found = fitted(prediction, rows, truth, _kind(prediction, kind, len(rows)))
+    return replace(found, held_out=_held_out(prediction, rows, truth, found.kind))
+
+
+def _held_out(prediction: Prediction, rows: Tensor, truth: Tensor, kind: Kind) -> HeldOut:
+    """One half of the nodes, taken by chance, shapes the scores; the other is scored."""
+    order = torch.from_numpy(np.random.default_rng(0).permutation(len(rows))).to(rows.device)
+    first, second = order.tensor_split(2)
+    half = fitted(prediction, rows[first], truth[first], kind)
+    halfway = half.apply(prediction)
+    neighbours = smaller_with_neighbours(prediction, halfway, rows[first], truth[first])
+    return HeldOut(half, scores_of(prediction, halfway, rows[second], truth[second]), neighbours)
 
 
 def fitted(prediction: Prediction, rows: Tensor, truth: Tensor, kind: Kind) -> Calibrator:
@@ -116,6 +127,7 @@ def known_truth(
     index = chosen_nodes(nodes, Data(x=prediction.mean, node_names=names))
     index = check_nodes(index, len(truth))
     assert index is not None  # nodes= is no option
+    index = index.unique()  # a node that is named twice is known once
     if about.trained_on is not None and bool(about.trained_on[index].any()):
         count = int(about.trained_on[index].sum())
         raise OptionError(

@@ -14,12 +14,12 @@ from torch import Tensor
 from varigraph.choices import Task
 from varigraph.errors import OptionError
 from varigraph.moments import Gaussian
+from varigraph.prediction.intervals import HeldOut, error_bars
 from varigraph.prediction.least_trusted import RESIDUAL
 from varigraph.prediction.saved_calibrator import read_calibrator, write_calibrator
 from varigraph.prediction.tasks import SIGMOIDS
-from varigraph.trust.chance import Chance
-from varigraph.trust.neighbours import degrees, neighbours_mean
-from varigraph.trust.temperature import scale_at
+from varigraph.trust.conformal import degrees, neighbours_mean
+from varigraph.trust.fitted import Chance, scale_at
 
 if TYPE_CHECKING:
     from varigraph.prediction.prediction import Prediction, StandardErrors
@@ -38,12 +38,14 @@ class Calibrator:
         outputs: how many classes, labels or values they have.
         kind: ``"temperature"``, ``"graph"`` or ``"residual"``.
         learned: the numbers that were found, by name.
+        held_out: what intervals and sets that hold the truth are made of.
     """
 
     task: Task
     outputs: int
     kind: Kind
     learned: Mapping[str, Tensor]
+    held_out: HeldOut | None = None
 
     def __repr__(self) -> str:
         if self.kind == "residual":
@@ -66,6 +68,12 @@ class Calibrator:
             OptionError: the prediction is of another kind, or calibrated already.
         """
         self._check(prediction)
+        found = self._applied(prediction)
+        if self.held_out is None:
+            return found
+        return replace(found, by_half=by_half(self.held_out.half.apply(prediction)))
+
+    def _applied(self, prediction: Prediction) -> Prediction:
         if self.kind == "residual":
             return self._with_residual(prediction)
         chance = self._chance(prediction) if self.kind == "graph" else None
@@ -98,7 +106,7 @@ class Calibrator:
         Raises:
             FileError: it cannot be read, is damaged, or of another version.
         """
-        return cls(**read_calibrator(path))
+        return read_calibrator(path)
 
     def _stretched(
         self, prediction: Prediction, mean: Tensor, stretch: Tensor, scale: Tensor
@@ -164,6 +172,11 @@ class Calibrator:
                 "the calibrator asks neighbours, and the prediction is not about every node",
                 'predict without nodes=, or calibrate with kind="temperature"',
             )
+
+
+def by_half(halfway: Prediction) -> Tensor:  # [rows, outputs], double
+    """What a prediction keeps of the calibrator of one half: probabilities, or error bars."""
+    return error_bars(halfway) if halfway.task == "regression" else halfway.mean.double()
 
 
 def log_probabilities(mean: Tensor, task: Task) -> Tensor:  # [rows, outputs], double

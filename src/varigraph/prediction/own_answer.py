@@ -73,12 +73,10 @@ def _rows(question: Question, index: Tensor | None, count: int, *, pairs: bool) 
 
 
 def _outputs(answer: Prediction, question: Question) -> tuple[str, ...] | None:
-    """Names of the classes or labels; of no and yes, the second."""
-    graph, width = question.graph, answer.mean.shape[1]
+    """Names of the classes or labels; of no and yes both."""
+    graph, width = question.graph, 2 if answer.task == "binary" else answer.mean.shape[1]
     names = None if graph is None or answer.task == "regression" else graph.get("class_names")
     found = _names(names)
-    if found is not None and answer.task == "binary" and len(found) == 2:
-        found = found[1:]
     return found if found is not None and len(found) == width else None
 
 

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from varigraph.choices import Task
 from varigraph.moments import Gaussian
+from varigraph.prediction.intervals import ClassSets, Interval, Score, class_sets, interval
 from varigraph.prediction.least_trusted import LeastTrusted, least_trusted
 from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
 from varigraph.prediction.probabilities import class_probabilities, label_probabilities
 from varigraph.prediction.rows import Rows
+from varigraph.prediction.shown import figure, html
 from varigraph.prediction.sources.source import about_network
+from varigraph.prediction.table import frame
 from varigraph.prediction.tasks import SIGMOIDS
 from varigraph.trust.confidence import trust
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
     from varigraph.prediction.calibrator import Calibrator
     from varigraph.prediction.question import Question
 
@@ -65,6 +73,8 @@ class Prediction:
         rows: which nodes the rows are about, and what these are called.
         calibrator: what made its probabilities or variances hold, if anything did.
         chance: of each answer to be right, ``[nodes]``, where a calibrator has learned it.
+        by_half: probabilities or error bars by half of what a calibrator has learned from, on which
+            intervals and sets that hold the truth rest, ``[nodes, outputs]``.
     """
 
     mean: Tensor
@@ -80,6 +90,7 @@ class Prediction:
     rows: Rows = field(default_factory=Rows)
     calibrator: Calibrator | None = None
     chance: Tensor | None = None
+    by_half: Tensor | None = None
 
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]
@@ -127,6 +138,115 @@ class Prediction:
             count: how many, the least trusted first.
         """
         return least_trusted(self, count)
+
+    def interval(self, level: float = 0.9) -> Interval:
+        r"""Where each number of the answer lies, with this probability.
+
+        .. math:: \bar y_i \pm z \sigma_i \qquad\qquad \bar y_i \pm q \, s_i
+
+        As predicted, it says how far the noise of the inputs and the doubt about the weights move
+        the network's answer: the central part of a normal distribution, of probabilities of a beta
+        distribution of the same mean and variance. It does **not** know what the network gets wrong
+        by itself, and may hold the truth far less often.
+
+        Calibrated values get split-conformal intervals: s is the error bar, inputs and residual,
+        learned from half of the held-out nodes, and q the :math:`\lceil (n + 1) \text{level}
+        \rceil`-th smallest of the errors :math:`|y_j - \bar y_j| / s_j` of the other half. They
+        hold the truth of a new node with a chance of at least ``level``, on average over nodes and
+        over held-out sets, for each output by itself, whatever the network and the noise are. That
+        rests on one thing: the new node and the held-out ones could change places. A time series,
+        nodes from elsewhere, or held-out nodes that were picked for being easy break it; and it
+        says nothing about one node or one group of nodes in particular.
+
+        Args:
+            level: the share that is to be held, between 0 and 1.
+
+        Example:
+            >>> import torch, varigraph as vg
+            >>> from torch_geometric.data import Data
+            >>> links = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+            >>> data = Data(x=torch.ones(3, 1), edge_index=links, x_var=0.04)
+            >>> def twice(model, x, data):
+            ...     return 2 * x
+            >>> options = {"forward": twice, "task": "regression", "samples": 0}
+            >>> pred = vg.predict(torch.nn.Identity(), data, **options)
+            >>> low, high = pred.interval(0.9)  # 2 ± 1.645 x 0.4
+            >>> [round(end.item(), 3) for end in (low[0], high[0])]
+            [1.342, 2.658]
+        """
+        return interval(self, level)
+
+    def class_sets(
+        self, level: float = 0.9, *, score: Score = "threshold", neighbours: bool | None = None
+    ) -> ClassSets:
+        r"""The classes that each node may have: sets that hold the truth with this probability.
+
+        .. math:: \{c : s_{ic} \le q\}
+
+        q is the :math:`\lceil (n + 1) \text{level} \rceil`-th smallest score of the true class of
+        n held-out nodes (split-conformal prediction). The prediction has to be calibrated: half of
+        the held-out nodes shape the probabilities that are scored, the other half is scored. A new
+        node's set then holds its class with a chance of at least ``level``, on average over nodes
+        and over held-out sets. What breaks that is the same as for :meth:`interval`. A set may be
+        empty: no class is likely enough, which says that the node is strange.
+
+        Args:
+            level: the share of the sets that are to hold the truth, between 0 and 1.
+            score: ``"threshold"``, :math:`1 - p_c`, gives the smallest sets on average;
+                ``"adaptive"``, the probability of all classes that are at least as likely, gives
+                hard nodes larger sets and easy ones smaller.
+            neighbours: whether scores are smoothed over links (DAPS), which helps where neighbours
+                tend to be of one class; by default whatever gave smaller sets in the half that is
+                not scored.
+        """
+        return class_sets(self, level, score, neighbours)
+
+    def to_pandas(self, *, interval: float | None = None) -> pd.DataFrame:
+        """A table of one row for each node, by its name or number.
+
+        It has the answer and its error bar, ``plain``, what the network by itself says of the same,
+        ``trust``, the variance with its parts, and where there are several classes all of that by
+        class.
+
+        Args:
+            interval: share that intervals are to hold, to have their ends as ``low`` and ``high``
+                too, and where the prediction is calibrated the possible ``classes``.
+
+        Raises:
+            OptionError: pandas is not installed.
+        """
+        return frame(self, interval)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all of it, with names and calibrator, for :func:`varigraph.load_prediction`.
+
+        The file is a safetensors file: numbers and texts, no code. It needs safetensors.
+
+        Args:
+            path: the file; an earlier one is replaced, whole or not at all.
+
+        Raises:
+            FileError: it cannot be written.
+        """
+        from varigraph.prediction.saved_prediction import write_prediction  # noqa: PLC0415
+
+        return write_prediction(self, path)
+
+    def plot(self, *, level: float = 0.9) -> Figure:
+        """How far answers can be trusted, the plain network beside it, and what variance is due to.
+
+        In regression values with their intervals take the place of trust.
+
+        Args:
+            level: share that these intervals are to hold.
+
+        Raises:
+            OptionError: matplotlib is not installed.
+        """
+        return figure(self, level)
+
+    def _repr_html_(self) -> str:
+        return html(self)
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.mean.shape))

@@ -16,7 +16,8 @@ class Rows:
         nodes: number of the node that each row is about, ``[rows]``; None where rows are counted
             as nodes are.
         names: what all nodes are called; None for their numbers.
-        outputs: what the classes, labels or values are called; None for their numbers.
+        outputs: what the classes, labels or values are called; in a binary task no and yes; None
+            for their numbers.
         edge_index: the links of the graph, ``[2, edges]``; None where rows are not its nodes.
         trained_on: nodes that the network was trained on, ``[nodes]`` bool, where that is known.
     """
@@ -39,6 +40,6 @@ class Rows:
     def output(self, output: int, task: str) -> str:
         """What an answer is called."""
         if self.outputs is not None:
-            return str(self.outputs[output])
+            return str(self.outputs[-1 if task == "binary" else output])
         kind = {"classification": "class", "multilabel": "label"}.get(task, "output")
         return "yes" if task == "binary" else f"{kind} {output}"

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from varigraph.trust.neighbours import neighbours_mean
-
 #: How much neighbours count in diffused scores.
 DIFFUSION = 0.5
 #: Rounding of a level, which must not ask for one score more.
@@ -25,11 +23,24 @@ def quantile(scores: Tensor, level: float) -> Tensor:  # [nodes, ...] -> [...]
         >>> quantile(torch.tensor([3.0, 1.0, 2.0, 4.0]), 0.8), 4 / 5
         (tensor(4.), 0.8)
     """
-    count = len(scores)
-    place = math.ceil((count + 1) * level - ROUNDING)
+    count, place = len(scores), _place(len(scores), level)
     if place > count:
         return torch.full_like(scores[0], torch.inf)
     return scores.sort(0).values[place - 1]
+
+
+def fewest(level: float) -> int:
+    """Scores without which a new one may always be the highest.
+
+    Example:
+        >>> fewest(0.9), fewest(0.5)
+        (9, 1)
+    """
+    return math.ceil(level / (1 - level) - ROUNDING)
+
+
+def _place(count: int, level: float) -> int:
+    return math.ceil((count + 1) * level - ROUNDING)
 
 
 def least_likely(prob: Tensor) -> Tensor:  # [nodes, classes]
@@ -51,9 +62,31 @@ def cumulative(prob: Tensor) -> Tensor:  # [nodes, classes]
         [[1.0, 0.5, 1.0]]
     """
     up_to = prob.sort(1, descending=True).values.cumsum(1)
+    up_to[:, -1] = 1  # rounding must not tell apart what is alike
     # Equally likely classes are in together, whatever their order.
     last = (prob[:, None, :] >= prob[:, :, None]).sum(2) - 1
     return up_to.gather(1, last)
+
+
+def degrees(edge_index: Tensor, nodes: int) -> Tensor:  # [2, edges] -> [nodes]
+    """How many links lead to each node, double."""
+    return torch.bincount(edge_index[1], minlength=nodes).double()
+
+
+def neighbours_mean(values: Tensor, edge_index: Tensor) -> Tensor:  # [nodes, width], [2, edges]
+    r"""The mean of what the neighbours of each node have; a node without any keeps its own.
+
+    .. math:: \frac{1}{|N(i)|} \sum_{j \in N(i)} v_j
+
+    Example:
+        >>> values = torch.tensor([[1.0], [2.0], [6.0]])
+        >>> neighbours_mean(values, torch.tensor([[1, 2], [0, 0]])).flatten().tolist()
+        [4.0, 2.0, 6.0]
+    """
+    source, target = edge_index
+    total = torch.zeros_like(values).index_add_(0, target, values[source])
+    count = degrees(edge_index, len(values)).to(values)[:, None]
+    return torch.where(count > 0, total / count.clamp_min(1), values)
 
 
 def diffused(scores: Tensor, edge_index: Tensor, share: float = DIFFUSION) -> Tensor:
@@ -72,4 +105,4 @@ def diffused(scores: Tensor, edge_index: Tensor, share: float = DIFFUSION) -> Te
     return (1 - share) * scores + share * neighbours_mean(scores, edge_index)
 
 
-SCORES = {"least-likely": least_likely, "cumulative": cumulative}
+SCORES = {"threshold": least_likely, "adaptive": cumulative}

@@ -8,10 +8,10 @@ import numpy as np
 from torch_geometric.data import Data
 
 from varigraph.errors import OptionError
+from varigraph.prediction.table import Column
 from varigraph.quantify import Attribution, attribute
 from varigraph.quantify.attribute import Cause, FeatureShare, LinkShare, NodeShare
 from varigraph.studies.own_model.answers import node_numbers
-from varigraph.studies.own_model.prediction_table import Column
 from varigraph.studies.own_model.subject import Subject
 
 #: What a cause is called in the table.
