@@ -1,7 +1,7 @@
 """Makes examples/*.ipynb from examples/*.py: the same cells, run, with what they print and draw.
 
 A script is the source: its cells begin with ``# %%``, and those with ``[markdown]`` are text. All
-are run in a folder that is thrown away, so that nothing but notebooks and the figure in
+are run in a folder that is thrown away, so that nothing but notebooks and the figures in
 examples/README.md is written. proteins.py reads its data from ``$VARIGRAPH_DATA``.
 
     python scripts/notebooks.py            # all of them, two or three minutes
@@ -21,7 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-FIGURES = ("sensors.png",)
+FIGURES = ("grid.png", "molecules.png", "sensors.png")
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 QUIET = {"PYTHONWARNINGS": "ignore:IProgress not found"}  # progress bars are not needed here
 

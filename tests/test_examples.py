@@ -48,6 +48,16 @@ def citations(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    return run("molecules", tmp_path_factory.mktemp("molecules"))
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory):
+    return run("grid", tmp_path_factory.mktemp("grid"))
+
+
+@pytest.fixture(scope="module")
 def proteins(real_data, tmp_path_factory):
     return run("proteins", tmp_path_factory.mktemp("proteins"))
 
@@ -152,6 +162,110 @@ class TestCitations:
     def test_page_and_figure_are_written(self, citations):
         assert "<title>Cora" in (citations.folder / "cora.html").read_text(encoding="utf-8")
         assert (citations.folder / "citations.png").stat().st_size < 100 * KILOBYTES
+
+
+class TestMolecules:
+    def test_bonds_and_charges_are_possible(self, molecules):
+        for one in molecules.candidates[:50]:
+            bonds = one.edge_index[0].bincount(minlength=one.num_nodes)
+            allowed = [molecules.VALENCE[element] for element in one.element.tolist()]
+            assert (bonds <= torch.tensor(allowed)).all()
+            assert bonds.min() >= 1
+            assert one.charge.sum().item() == pytest.approx(0, abs=1e-5)
+
+    def test_solubility_is_that_of_elements_charged_bonds_and_size(self, molecules):
+        for one in molecules.known[:20]:
+            value = sum(molecules.LIKES_WATER[element].item() for element in one.element.tolist())
+            for source, target in one.edge_index.t().tolist():  # each bond twice
+                value += 6 * max(0.0, -(one.charge[source] * one.charge[target]).item())
+            value -= 0.01 * one.num_nodes**2
+            assert molecules.solubility(one) == pytest.approx(value, abs=1e-4)
+
+    def test_intervals_hold_the_answers_for_exact_charges(self, molecules):
+        std_error = (0.9 * 0.1 / molecules.CANDIDATES) ** 0.5
+        assert abs(molecules.inside - 0.9) < 3 * std_error
+
+    def test_as_many_decisions_turn_over_as_expected(self, molecules):
+        left, chances = molecules.found["most likely to turn"]
+        for count, chance in zip(left, chances, strict=True):
+            std = (chance * (1 - chance)).sum().sqrt().item()
+            assert abs(count - chance.sum().item()) < 3 * std
+
+    def test_choosing_what_may_turn_over_settles_more_decisions(self, molecules):
+        left = {name: counts[-1] for name, (counts, _) in molecules.found.items()}
+        start = molecules.found["at random"][0][0]
+        settled = {name: start - count for name, count in left.items()}
+        assert settled["most likely to turn"] > 2 * settled["at random"]
+        assert settled["most likely to turn"] > 2 * settled["largest error bar"]
+
+    def test_the_figure_is_small(self, molecules):
+        assert (molecules.folder / "molecules.png").stat().st_size < 100 * KILOBYTES
+
+
+@pytest.fixture(scope="module")
+def settings(grid):
+    """Answers for all 256 ways to set the switches that do not report, and their chances."""
+    answers, readings = [], grid.readings
+    ways = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * grid.SILENT)  # [ways, switches]
+    for way in ways:
+        kept = torch.ones(grid.lines.size(1), dtype=torch.bool)
+        kept[grid.silent] = way.bool()
+        lines = grid.lines[:, kept]
+        links = torch.cat([lines, lines.flip(0)], dim=1)
+        with torch.no_grad():
+            answers.append(grid.model(readings.x, links)[grid.where, 0])
+    chance = torch.where(ways == 1, grid.CLOSED, 1 - grid.CLOSED).prod(dim=1)
+    return ways, chance.double(), torch.stack(answers).double()
+
+
+class TestGrid:
+    def test_angles_obey_the_flow_of_power(self, grid):
+        closed = grid.lines[:, grid.closed > 0].t().tolist()
+        flow = torch.zeros(grid.BUSES)
+        for one, two in closed:
+            flow[one] += grid.angle[one] - grid.angle[two]
+            flow[two] += grid.angle[two] - grid.angle[one]
+        assert torch.allclose(flow, grid.power, atol=1e-3)
+
+    def test_no_bus_is_ever_cut_off(self, grid):
+        reached, new = {0}, {0}
+        while new:
+            ends = [set(line) for line in grid.fixed.t().tolist()]
+            new = set().union(*(line for line in ends if line & reached)) - reached
+            reached |= new
+        assert len(reached) == grid.BUSES
+
+    def test_the_part_of_the_lines_is_that_over_all_ways_to_set_them(self, grid, settings):
+        _, chance, answer = settings
+        mean = (chance[:, None] * answer).sum(dim=0)
+        exact = (chance[:, None] * (answer - mean) ** 2).sum(dim=0)
+        found = grid.pred.by_source["links"][:, 0].double()
+        error = grid.pred.std_error.by_source["links"][:, 0].double()
+        # Readings are noisy while lines are drawn: what both do together may be a tenth of it.
+        assert ((found - exact).abs() < 4 * error + 0.1 * exact).all()
+
+    def test_no_other_call_would_have_left_less_doubt(self, grid, settings):
+        ways, chance, answer = settings
+        left = []
+        for switch in range(grid.SILENT):
+            rest = 0.0
+            for state in (0, 1):
+                part = ways[:, switch] == state
+                weight = (chance[part] / chance[part].sum())[:, None]
+                mean = (weight * answer[part]).sum(dim=0)
+                var = (weight * (answer[part] - mean) ** 2).sum()
+                rest += float(chance[part].sum() * var)
+            left.append(rest)
+        assert grid.line == grid.silent[left.index(min(left))]
+
+    def test_the_call_helps_where_the_doubt_was(self, grid):
+        truth = grid.angle[grid.where][grid.worst]
+        assert grid.after.std[grid.worst] < 0.3 * grid.pred.std[grid.worst]
+        before, after = (abs(p.mean[grid.worst, 0] - truth) for p in (grid.pred, grid.after))
+        assert after < before / 4
+
+    def test_the_figure_is_small(self, grid):
+        assert (grid.folder / "grid.png").stat().st_size < 100 * KILOBYTES
 
 
 @pytest.mark.real_data
