@@ -3,10 +3,9 @@
 import pytest
 import torch
 
+from varigraph.moments.attention import HeadJacobian, HeadSum, ScoreSum, WeightSum, WithinGroups
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.differentiated import Corrected, RowJacobian
-from varigraph.moments.reductions import WithinGroups
-from varigraph.moments.rows import HeadSum, WeightSum
 from varigraph.moments.tape import Arranged, Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 
@@ -64,6 +63,22 @@ def sum_of_weights():
     for link, (receiver, sender) in enumerate(zip(RECEIVER, SENDER, strict=True)):
         for column in range(2 * IN):
             matrix[receiver, column, link, column // 2] = MESSAGES[sender, column]
+    return matrix
+
+
+#: Messages and slopes of scores of the five links; maps of three heads from one number to two.
+LETTERS, KEYS, WIDE_KEYS = random(5, 2 * IN), random(5, IN, 1), random(5, IN, IN)
+BY_HEAD = random(NODES, IN, 2, 1)
+
+
+def sum_of_scores(apart):
+    matrix = torch.zeros(NODES, 2 * IN, NODES, IN, dtype=torch.float64)
+    for link, (receiver, sender) in enumerate(zip(RECEIVER, SENDER, strict=True)):
+        for column in range(2 * IN):
+            head = column // 2
+            slope = KEYS[link, head, 0] * torch.eye(IN).double()[head]
+            slope = slope if apart else WIDE_KEYS[link, head]
+            matrix[receiver, column, sender] += LETTERS[link, column] * slope
     return matrix
 
 
@@ -129,6 +144,25 @@ OPERATORS = {
         WeightSum(MESSAGES, SENDER, listed(RECEIVER, EVERY, (NODES, len(SENDER)))),
         2 * IN,
         sum_of_weights(),
+    ),
+    "scores of heads apart": (
+        ScoreSum(LETTERS, KEYS, listed(RECEIVER, SENDER, (NODES, NODES))),
+        2 * IN,
+        sum_of_scores(apart=True),
+    ),
+    "scores of all columns": (
+        ScoreSum(LETTERS, WIDE_KEYS, listed(RECEIVER, SENDER, (NODES, NODES)), apart=False),
+        2 * IN,
+        sum_of_scores(apart=False),
+    ),
+    "rows by heads": (
+        HeadJacobian(BY_HEAD),
+        2 * IN,
+        torch.einsum(
+            "uv,uoi->uovi",
+            torch.eye(NODES, dtype=torch.float64),
+            torch.stack([torch.block_diag(*each) for each in BY_HEAD]),
+        ),
     ),
     "within groups": (
         WithinGroups(SHARE, listed(GROUP, EVERY, (NODES, NODES)), GROUP),
@@ -223,3 +257,20 @@ def test_an_operator_that_answers_nothing_cannot_be_made():
 
     with pytest.raises(TypeError, match="abstract"):
         Unknown()
+
+
+@pytest.mark.parametrize("name", ["heads", "scores of heads apart", "scores of all columns",
+                                  "rows by heads"])  # fmt: skip
+def test_columns_of_noise_are_seen_by_the_matrix(name):
+    operator, width, matrix = OPERATORS[name]
+    root = random(IN, 2)
+    found = operator.of_root(root)
+    every = torch.arange(NODES)
+    at = (
+        (every, every)
+        if operator.matrix is None
+        else (operator.matrix.rows, operator.matrix.columns)
+    )
+    dense = torch.zeros(NODES, NODES, width, 2, dtype=torch.float64)
+    dense.index_put_(at, found, accumulate=True)
+    assert torch.allclose(dense, torch.einsum("uovi,ir->uvor", matrix, root))

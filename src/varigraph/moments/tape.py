@@ -79,6 +79,14 @@ class Operator(ABC):
         """
         return None
 
+    def of_root(self, root: Tensor) -> Tensor | None:  # [features, rank]
+        """The same columns of noise at every node, as y sees them from each: ``[.., out, rank]``.
+
+        One block for every entry of its matrix, or for every node where it has none; None where
+        nobody has written it down.
+        """
+        return None
+
     def overwrites(self, nodes: int) -> bool:
         """Whether blocks of y can take the place of those of x, which has so many nodes."""
         return False

@@ -9,8 +9,8 @@ from prediction.first_order.test_method import Two
 from prediction.networks import made, noisy_ring
 from varigraph.moments.gaussian import Gaussian
 from varigraph.prediction.first_order.responses import all_sums, walk_back
+from varigraph.prediction.first_order.row_costs import PAIR, RowCosts
 from varigraph.prediction.linearised import linearised
-from varigraph.prediction.memory import PAIR, RowCosts
 from varigraph.prediction.predict import ask
 
 NETWORKS = {

@@ -20,8 +20,9 @@ from varigraph.prediction.first_order.responses import (
     sums_on_the_way,
     walk_back,
 )
+from varigraph.prediction.first_order.row_costs import WIDEST, RowCosts
 from varigraph.prediction.first_order.shares import weighted_gram
-from varigraph.prediction.memory import WIDEST, Budget, RowCosts
+from varigraph.prediction.memory import Budget
 from varigraph.sparse import Sparse
 
 

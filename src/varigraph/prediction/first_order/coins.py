@@ -18,7 +18,14 @@ from varigraph.moments.neighbours import Neighbours
 from varigraph.moments.tape import Entry, Tape
 from varigraph.prediction.first_order.ends import Ends
 from varigraph.prediction.first_order.responses import Responses, all_sums
-from varigraph.prediction.memory import WALK, WIDEST, RowCosts, largest_of, one_sum, ones
+from varigraph.prediction.first_order.row_costs import (
+    WALK,
+    WIDEST,
+    RowCosts,
+    largest_of,
+    one_sum,
+    ones,
+)
 from varigraph.sparse import Sparse
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
@@ -10,14 +10,15 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.affine import Affine
+from varigraph.prediction.first_order.noise_blocks import Ended, NoiseBlocks
 from varigraph.prediction.first_order.noise_root import NoiseRoot, sample_of
-from varigraph.prediction.first_order.responses import Responses, walk_back
+from varigraph.prediction.first_order.responses import Responses, needed_for, walk_back
+from varigraph.prediction.first_order.row_costs import RowCosts
 from varigraph.prediction.first_order.shares import Block, NoiseAlone, NoiseShare, Share
 from varigraph.prediction.linearised import Linearised, linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.memory import (
     Budget,
-    RowCosts,
     held_by,
     of_activations,
     of_answer,
@@ -118,6 +119,21 @@ class FirstOrder:
         return NoiseRoot.of(samples, nodes=len(self.whole.output))
 
     @cached_property
+    def ends(self) -> dict[int, NoiseBlocks]:
+        """Values from which on the noise is known in the columns of its root, by number."""
+        root, tape = self.root, self.whole.tape
+        if root is None or root.whole:
+            return {}
+        needed, room = needed_for(tape, self.wanted), self.question.room - self.budget.held
+        found: dict[int, NoiseBlocks] = {}
+        for entry in tape.entries:
+            if not any(parent.number in needed for parent, _ in entry.parents):
+                blocks = NoiseBlocks.of(entry, root, room)
+                if blocks is not None:
+                    found[entry.value.number] = blocks
+        return found
+
+    @cached_property
     def whole_root(self) -> NoiseRoot | None:
         """The same with nothing left out."""
         return None if self.root is None else replace(self.root, whole=True)
@@ -147,11 +163,18 @@ class FirstOrder:
         """Bytes that each output node needs."""
         return RowCosts(self.whole.tape, self.whole.output, self.wanted)
 
+    @cached_property
+    def costs_to_ends(self) -> RowCosts:
+        """The same where responses end as soon as they can."""
+        patterns = {number: blocks.pattern for number, blocks in self.ends.items()}
+        return replace(self.costs, ends=patterns) if patterns else self.costs
+
     def cost(self, root: NoiseRoot | None) -> Tensor:  # [nodes]
         """Those bytes at the worst moment, with a root of the noise or with the largest."""
-        costs, output = self.costs, self.whole.output
+        output = self.whole.output
+        costs = self.costs if root is None or root.whole else self.costs_to_ends
         rank = costs.largest_rank if root is None else root.rank
-        work = reduce(torch.maximum, (share.cost(rank) for share in self.shares))
+        work = reduce(torch.maximum, (share.cost(rank, costs) for share in self.shares))
         classes = output.mean.shape[1]
         results = 8 * classes**2 * (1 + classes if self.bent else 1)
         walking, left = costs.walking
@@ -162,10 +185,10 @@ class FirstOrder:
         """Values to which the response of the outputs is needed."""
         return set().union(*(share.wanted for share in self.shares))
 
-    def responses(self, rows: Tensor, wanted: set[int]) -> Responses:
+    def responses(self, rows: Tensor, wanted: set[int], ends: Collection[int] = ()) -> Responses:
         """Responses of the outputs of some nodes."""
         until = wanted.union(*(share.returning for share in self.shares))
-        found = walk_back(self.whole.tape, self.whole.output, rows, until=until)
+        found = walk_back(self.whole.tape, self.whole.output, rows, until=until, ends=ends)
         for share in self.shares:
             share.change(found)
         return found
@@ -197,15 +220,17 @@ class FirstOrder:
         self, rows: Tensor, root: NoiseRoot | None
     ) -> tuple[CorrelatedLogits, Tensor]:  # -> [rows]
         """Logits of some nodes, and which of them lose too much by the rank of the root."""
-        mean = self.whole.output.mean[rows]
+        mean, ends = self.whole.output.mean[rows], self.ends if root is self.root else {}
+        responses = self.responses(rows, self.wanted, ends)
         none = torch.zeros_like(mean[:, :, None] @ mean[:, None])
         block = Block(
             rows=rows,
-            responses=self.responses(rows, self.wanted),
+            responses=responses,
             root=root,
             mean=mean,
             shares=dict.fromkeys(self.question.parts, none),
             poor=torch.zeros(len(rows), dtype=torch.bool, device=rows.device),
+            ended=[Ended(ends[number], pairs) for number, pairs in responses.ended.items()],
         )
         for share in self.shares:
             share.add_to(block)

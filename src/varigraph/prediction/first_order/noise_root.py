@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,6 +15,9 @@ from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.responses import Responses
+
+if TYPE_CHECKING:
+    from varigraph.prediction.first_order.noise_blocks import Ended
 
 #: Nodes whose responses decide the rank of the noise's root.
 SAMPLE = 128
@@ -68,10 +72,14 @@ class NoiseRoot:
         return self._by_part(self._columns[0])
 
     @cached_property
+    def left_out(self) -> dict[tuple[int, Path], Tensor]:  # [features, columns] each
+        """The columns that were left out."""
+        return self._by_part(self._columns[1])
+
+    @cached_property
     def rest(self) -> dict[tuple[int, Path], Tensor]:  # [features, features] each
         """Roots of the covariance that the columns left out would have given each of them."""
-        left_out = self._by_part(self._columns[1])
-        return {key: _upright(left @ left.T) for key, left in left_out.items()}
+        return {key: _upright(left @ left.T) for key, left in self.left_out.items()}
 
     def _by_part(self, columns: Tensor) -> dict[tuple[int, Path], Tensor]:
         sizes = [len(term) for term in self._maps.values()]
@@ -184,9 +192,12 @@ def _lower(gamma: Tensor) -> Tensor:  # [n, n] -> [n, n]
     return root
 
 
-def to_features(responses: Responses, root: NoiseRoot) -> Cotangents:
+def to_features(responses: Responses, root: NoiseRoot, ended: Iterable[Ended] = ()) -> Cotangents:
     """Responses of the outputs to the noise of the features, in the columns of its root."""
     total: Cotangents | None = None
+    for end in ended:
+        arrived = end.to_noise()
+        total = arrived if total is None else total + arrived
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
             narrow = pairs.with_values(pairs.values @ root.parts[leaf.number, path])
@@ -196,13 +207,16 @@ def to_features(responses: Responses, root: NoiseRoot) -> Cotangents:
     return total
 
 
-def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor:  # -> [rows]
+def loses_much(
+    responses: Responses, root: NoiseRoot, found: Tensor, ended: Iterable[Ended] = ()
+) -> Tensor:  # -> [rows]
     """Nodes of which the root leaves out more than a little, for any of their outputs.
 
     Args:
         responses: of a block of output nodes.
         root: the root that was used.
         found: variances that it gave, ``[rows, outputs]``.
+        ended: where responses have ended.
     """
     if root.leaves_nothing_out:
         return torch.zeros(len(found), dtype=torch.bool, device=found.device)
@@ -210,6 +224,9 @@ def loses_much(responses: Responses, root: NoiseRoot, found: Tensor) -> Tensor: 
     # Walks that share their noise may add up or cancel: what is left out is set beside what was
     # found both with and without that.
     kept = _variance_by_walk(responses, root.parts)
+    for end in ended:
+        walks = end.by_walk
+        kept, lost = kept + walks[0], lost + walks[1]
     return (lost > LEFT_OUT_ANYWHERE * torch.minimum(kept, found)).any(1)
 
 
@@ -218,7 +235,13 @@ def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, ou
     return to_features(responses, root).gram(root.noise.node)
 
 
-def from_bends(tape: Tape, responses: Responses, noise: Cotangents, root: NoiseRoot) -> Tensor:
+def from_bends(
+    tape: Tape,
+    responses: Responses,
+    noise: Cotangents,
+    root: NoiseRoot,
+    ended: Iterable[Ended] = (),
+) -> Tensor:
     r"""Second order of the logits z in themselves, :math:`K_{abc}`, ``[rows, a, b, c]``.
 
     .. math::
@@ -234,8 +257,9 @@ def from_bends(tape: Tape, responses: Responses, noise: Cotangents, root: NoiseR
         responses: responses of a block of output nodes.
         noise: their responses to the noise of the features, in the columns of its root.
         root: that root.
+        ended: where responses have ended.
     """
-    covariances = _Covariances(tape, responses, noise, root)
+    covariances = _Covariances(tape, responses, noise, root, ended)
     classes = noise.values.shape[1]
     total = noise.values.new_zeros(noise.rows, classes, classes, classes)
     for bend in tape.bends:
@@ -265,12 +289,19 @@ class _Covariances:
     """:math:`Cov(z_u, x_v)` of outputs and values, for the pairs on which outputs respond."""
 
     def __init__(
-        self, tape: Tape, responses: Responses, noise: Cotangents, root: NoiseRoot
+        self,
+        tape: Tape,
+        responses: Responses,
+        noise: Cotangents,
+        root: NoiseRoot,
+        ended: Iterable[Ended],
     ) -> None:
         self.parents = {entry.value.number: entry.parents for entry in tape.entries}
         self.visited, self.root = responses.visited, root
         self.noise = noise.with_values(noise.values * root.noise.node[noise.column, None, None])
-        self.known: dict[int, Cotangents] = {}
+        self.known = {
+            end.at.value.number: end.pairs.with_values(end.covariances(self.noise)) for end in ended
+        }
 
     def of(self, value: Gaussian) -> Cotangents:
         """The covariances with one value, from those with the values before it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -25,14 +25,18 @@ class Responses:
         boundary: cotangents of values that are linear in the features, from the first step that
             is not: :class:`Affine` values and the part of their cotangent that comes from it.
         visited: the pairs of every value on the way, by its number, without their cotangents.
+        ended: cotangents of values behind which nothing was visited, by their numbers.
     """
 
     of: dict[int, Cotangents] = field(default_factory=dict)
     boundary: list[tuple[Affine, Cotangents]] = field(default_factory=list)
     visited: dict[int, Cotangents] = field(default_factory=dict)
+    ended: dict[int, Cotangents] = field(default_factory=dict)
 
 
-def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) -> Responses:
+def walk_back(
+    tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int], ends: Collection[int] = ()
+) -> Responses:
     """Cotangents for the outputs of some nodes.
 
     Args:
@@ -41,6 +45,7 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
         rows: its nodes to answer for.
         until: numbers of the values whose cotangents are wanted; what lies before all of them is
             not visited, unless it is on the way to the noise of the features.
+        ends: numbers of values behind which nothing is visited at all.
     """
     _refuse_unknown(tape, output)
     size = output.mean.shape[1]
@@ -48,8 +53,10 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
     responses = Responses({output.number: start})
     if isinstance(output, Affine):
         responses.boundary.append((output, start))
-    for entry, parents in way_back(tape, output, until=until):
+    for entry, parents in way_back(tape, output, until=until, ends=ends):
         pairs = responses.of[entry.value.number]
+        if entry.value.number in ends:
+            responses.ended[entry.value.number] = pairs
         for parent, operator in parents:
             _pass_on(responses, entry, parent, operator, pairs)
         responses.visited[entry.value.number] = pairs.pattern
@@ -59,7 +66,7 @@ def walk_back(tape: Tape, output: Gaussian, rows: Tensor, *, until: set[int]) ->
 
 
 def way_back(
-    tape: Tape, output: Gaussian, *, until: set[int]
+    tape: Tape, output: Gaussian, *, until: set[int], ends: Collection[int] = ()
 ) -> Iterator[tuple[Entry, list[tuple[Gaussian, Operator]]]]:
     """The values on the way, the last one first, each with those of its parents to visit.
 
@@ -67,14 +74,16 @@ def way_back(
         tape: record of the pass.
         output: where to start.
         until: as in :func:`walk_back`.
+        ends: likewise.
     """
-    needed, reached = _needed(tape, until), {output.number}
+    needed, reached = needed_for(tape, until), {output.number}
     for entry in reversed(tape.entries):
         if entry.value.number not in reached:
             continue
         parents = [
             (parent, operator)
             for parent, operator in entry.parents
+            if entry.value.number not in ends
             if parent.number in needed or not isinstance(parent, Affine) or leaves(entry, parent)
         ]
         for parent, _ in parents:
@@ -106,7 +115,7 @@ def _refuse_unknown(tape: Tape, value: Gaussian) -> None:
         )
 
 
-def _needed(tape: Tape, until: set[int]) -> set[int]:
+def needed_for(tape: Tape, until: set[int]) -> set[int]:
     """Values that are wanted, or lie between the output and one that is."""
     needed = set(until)
     for entry in tape.entries:

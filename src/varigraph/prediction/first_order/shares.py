@@ -22,7 +22,9 @@ from varigraph.prediction.sources.source import INTERACTIONS, Source, considered
 
 if TYPE_CHECKING:
     from varigraph.prediction.first_order.method import FirstOrder
+    from varigraph.prediction.first_order.noise_blocks import Ended
     from varigraph.prediction.first_order.noise_root import NoiseRoot
+    from varigraph.prediction.first_order.row_costs import RowCosts
     from varigraph.prediction.logits import Bent
     from varigraph.prediction.question import Question
 
@@ -39,6 +41,7 @@ class Block:
         shares: covariance due to each part, ``[rows, outputs, outputs]``.
         poor: nodes that lose too much by the rank of the root.
         bent: second order in the noise of a source, where there is any.
+        ended: where responses have ended because the root is known from there on.
     """
 
     rows: Tensor
@@ -48,6 +51,7 @@ class Block:
     shares: dict[str, Tensor]
     poor: Tensor
     bent: Bent | None = None
+    ended: Sequence[Ended] = ()
 
     def add(self, part: str, covariance: Tensor) -> None:
         """Add to a share."""
@@ -96,7 +100,7 @@ class Share(ABC):
         """Variance that it alone gives to what is summed over links, by its place on the tape."""
         return {}
 
-    def cost(self, rank: int) -> Tensor:  # [nodes]
+    def cost(self, rank: int, costs: RowCosts) -> Tensor:  # [nodes]
         """Bytes for each output node, with so many columns in the root of the features' noise."""
         return torch.zeros(())
 
@@ -182,8 +186,8 @@ class NoiseShare(Share):
     def messages(self) -> Mapping[int, Tensor]:  # noqa: D102
         return self.alone.messages
 
-    def cost(self, rank: int) -> Tensor:  # noqa: D102
-        return self.network.costs.from_noises(self.noises)
+    def cost(self, rank: int, costs: RowCosts) -> Tensor:  # noqa: D102
+        return costs.from_noises(self.noises)
 
     @cached_property
     def _more(self) -> list[Tensor]:

@@ -19,6 +19,7 @@ from varigraph.prediction.sources.source import Drawn, Leaf, Source
 
 if TYPE_CHECKING:
     from varigraph.prediction.first_order.method import FirstOrder
+    from varigraph.prediction.first_order.row_costs import RowCosts
     from varigraph.prediction.masks import Site
     from varigraph.prediction.question import Question
     from varigraph.prediction.sampled.network import Inputs, Network
@@ -72,18 +73,19 @@ class FeatureShare(Share):
         bends = self.network.whole.tape.bends if self.network.bent else []
         return {bend.value.number for bend in bends}
 
-    def cost(self, rank: int) -> Tensor:  # noqa: D102
-        return self.network.costs.from_features(rank) if self.network.bent else torch.zeros(())
+    def cost(self, rank: int, costs: RowCosts) -> Tensor:  # noqa: D102
+        return costs.from_features(rank) if self.network.bent else torch.zeros(())
 
     def add_to(self, block: Block) -> None:  # noqa: D102
         output, root = self.network.whole.output, block.root
         if isinstance(output, Affine):
             block.shares[self.source] = output.covariance_of(block.rows)
         elif root is not None:
-            noise = to_features(block.responses, root)
+            noise = to_features(block.responses, root, block.ended)
             straight = noise.gram(root.noise.node)
-            block.poor = loses_much(block.responses, root, diagonal(straight))
-            bend = from_bends(self.network.whole.tape, block.responses, noise, root)
+            block.poor = loses_much(block.responses, root, diagonal(straight), block.ended)
+            tape = self.network.whole.tape
+            bend = from_bends(tape, block.responses, noise, root, block.ended)
             block.bent = Bent.of(straight, bend, part=self.source)
             block.shares[self.source] = straight + block.bent.covariance
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from varigraph.moments import LinkProbabilities
     from varigraph.prediction.first_order.method import FirstOrder
+    from varigraph.prediction.first_order.row_costs import RowCosts
     from varigraph.prediction.masks import Site
     from varigraph.prediction.question import Question
     from varigraph.prediction.sampled.network import Inputs, Network
@@ -198,8 +199,8 @@ class CoinShare(Share):
     def held(self) -> int:  # noqa: D102
         return bytes_of_coins(self.network.whole.tape)
 
-    def cost(self, rank: int) -> Tensor:  # noqa: D102
-        return bytes_of_walks(self.network.costs, self.sums)
+    def cost(self, rank: int, costs: RowCosts) -> Tensor:  # noqa: D102
+        return bytes_of_walks(costs, self.sums)
 
     def change(self, responses: Responses) -> None:
         """Walks over one link and back reach the features once more."""

@@ -1,0 +1,216 @@
+"""Scores of links that come from their ends: a sum over links as a response to nodes alone.
+
+Attention makes a score of every link, shares of the scores, and a sum of values by these shares.
+Followed step by step, responses would live on links; but every score looks at the two ends of its
+link and nothing else, so that what the sum gets by way of the scores is a response to nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from varigraph.moments.attention import HeadJacobian, ScoreSum, WithinGroups
+from varigraph.moments.cotangents import Cotangents, row_slices
+from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.propagation import current
+from varigraph.moments.tape import Entry, Operator, Scale, Sum
+from varigraph.sparse import Sparse
+
+#: Slopes of scores that are held at most, in numbers.
+MOST_SLOPES = 2**28
+
+
+class _NotByEndsError(Exception):
+    """A score that does more than look at the ends of its link."""
+
+
+@dataclass(eq=False)
+class _End:
+    """How scores respond to one end of their links.
+
+    Args:
+        value: of the nodes.
+        node: the end that each link looks at, ``[links]``.
+        slopes: ``[some links, heads, features]`` each, or ``[.., heads, d]`` where all heads look
+            at columns of their own.
+        apart: whether they do.
+    """
+
+    value: Gaussian
+    node: Tensor
+    slopes: list[Tensor] = field(default_factory=list)
+    apart: bool = True
+
+
+def responses_by_scores(
+    weight: Gaussian,  # [links, heads]
+    message: Tensor,  # [links, heads * channels]
+    group: Tensor,  # [links]
+    count: int,
+) -> list[tuple[Gaussian, Operator]] | None:
+    r"""Responses of :math:`y_u = \sum_e m_e a_e` to the nodes that the weights a come from.
+
+    .. math::
+        dy_u = \sum_e m_e\, da_e
+             = \sum_e a_e (m_e - \textstyle\sum_f a_f m_f)\, ds_e \qquad
+        ds_e = k_e\, dx_{s(e)} + l_e\, dx_u
+
+    The middle is that of a softmax over the links of u. What bends scores is left out: it is a
+    second order of a second order.
+
+    Args:
+        weight: a, the weights of links.
+        message: m, what is weighted.
+        group: u, where each link ends.
+        count: number of such nodes.
+
+    Returns:
+        None where weights depend on more than the ends of their links, or nothing is recorded.
+    """
+    tape = current().tape
+    if tape is None:
+        return None
+    entries = {entry.value.number: entry for entry in tape.entries}
+    noisy = {noise.value.number for noise in tape.noises}
+    try:
+        scores, message = _before_shares(weight, message, group, entries, noisy)
+        ends = _ends(scores, list(reversed(tape.entries)), noisy)
+    except _NotByEndsError:
+        return None
+    return [(end.value, _operator(end, message, group, count)) for end in ends]
+
+
+def _before_shares(
+    value: Gaussian, message: Tensor, group: Tensor, entries: Mapping[int, Entry], noisy: set[int]
+) -> tuple[Gaussian, Tensor]:
+    """The scores that shares were made of, and what the sum responds to them with."""
+    heads = value.mean.shape[1]
+    while value.number in entries and value.number not in noisy:
+        parents = entries[value.number].parents
+        if len(parents) != 1:
+            break
+        before, step = parents[0]
+        if isinstance(step, Scale) and before.mean.shape == value.mean.shape:
+            factor = step.factor.to(message).expand(len(message), heads)
+            message = _by_heads(message, factor)
+        elif isinstance(step, WithinGroups) and torch.equal(step.group, group):
+            weighted = _by_heads(message, step.share)
+            total = message.new_zeros(step.members.shape[0], message.shape[1])
+            total.index_add_(0, group, weighted)
+            message = weighted - _by_heads(total[group], step.share)
+        else:
+            break
+        value = before
+    return value, message
+
+
+def _by_heads(values: Tensor, factor: Tensor) -> Tensor:  # [links, heads * channels], [.., heads]
+    found: Tensor = (values.unflatten(1, (factor.shape[1], -1)) * factor[:, :, None]).flatten(1)
+    return found
+
+
+def _ends(scores: Gaussian, backwards: list[Entry], noisy: set[int]) -> list[_End]:
+    """The values of nodes that scores look at, and their slopes, some links at a time."""
+    links, heads = scores.mean.shape
+    ends: dict[tuple[int, int], _End] = {}
+    every = torch.arange(links, device=scores.mean.device)
+    start = next(i for i, entry in enumerate(backwards) if entry.value is scores)
+    widest = max(entry.value.mean.shape[1] for entry in backwards[start : start + 16])
+    for some in row_slices(links, heads * widest):
+        rows = every[some]
+        pairs = Cotangents.identity(rows, links, scores.mean, heads)
+        for key, (value, node, slope) in _slopes(scores, pairs, backwards[start:], noisy).items():
+            end = ends.setdefault(key, _End(value, node))
+            _append(end, slope)
+    numbers = sum(slope.numel() for end in ends.values() for slope in end.slopes)
+    if numbers > MOST_SLOPES:
+        raise _NotByEndsError
+    return list(ends.values())
+
+
+def _slopes(
+    scores: Gaussian, pairs: Cotangents, backwards: list[Entry], noisy: set[int]
+) -> dict[tuple[int, int], tuple[Gaussian, Tensor, Tensor]]:
+    """Of some links: values of nodes, the end that is looked at, ``[links]``, and the slopes."""
+    found: dict[tuple[int, int], tuple[Gaussian, Tensor, Tensor]] = {}
+    reached = {scores.number: pairs}
+    for entry in backwards:
+        if entry.value.number not in reached:
+            continue
+        here = reached.pop(entry.value.number)
+        if entry.value.number in noisy or not entry.parents:
+            raise _NotByEndsError
+        for parent, step in entry.parents:
+            node = _picked(step)
+            if node is not None:
+                key = parent.number, id(node)
+                slope = here.values if key not in found else here.values + found[key][2]
+                found[key] = parent, node, slope
+            elif step.local and len(parent) == len(entry.value):
+                moved = step.back(here, parent.mean.shape[1])
+                known = reached.get(parent.number)
+                reached[parent.number] = (
+                    moved if known is None else moved.with_values(known.values + moved.values)
+                )
+            else:
+                raise _NotByEndsError
+        if not reached:
+            return found
+    raise _NotByEndsError
+
+
+def _picked(step: Operator) -> Tensor | None:  # [links]
+    """The node that every link picks, where that is what a step does."""
+    if not isinstance(step, Sum) or step.neighbours is not None:
+        return None
+    matrix = step.matrix
+    one_each = len(matrix.values) == matrix.shape[0] and bool((matrix.values == 1).all())
+    every = torch.arange(matrix.shape[0], device=matrix.rows.device)
+    return matrix.columns if one_each and torch.equal(matrix.rows, every) else None
+
+
+def _append(end: _End, slope: Tensor) -> None:  # [links, heads, features]
+    """Add some links' slopes, without the zeros where every head looks at columns of its own."""
+    heads, features = slope.shape[1:]
+    if end.apart and features % heads == 0:
+        blocks = slope.unflatten(2, (heads, -1))
+        own = blocks.diagonal(dim1=1, dim2=2).movedim(-1, 1)  # [links, heads, d]
+        if int(blocks.count_nonzero()) == int(own.count_nonzero()):
+            end.slopes.append(own.contiguous())
+            return
+    if end.apart:
+        end.slopes = [_among_others(own, features) for own in end.slopes]
+        end.apart = False
+    end.slopes.append(slope)
+
+
+def _among_others(own: Tensor, features: int) -> Tensor:  # [links, heads, d] -> [.., features]
+    whole = own.new_zeros(*own.shape[:2], own.shape[1], features // own.shape[1])
+    whole.diagonal(dim1=1, dim2=2).copy_(own.movedim(1, -1))
+    return whole.flatten(2)
+
+
+def _operator(end: _End, message: Tensor, group: Tensor, count: int) -> Operator:
+    key = torch.cat(end.slopes)
+    if len(end.value) == count and torch.equal(end.node, group):
+        return HeadJacobian(_at_nodes(message, key, end, count))
+    order = group.argsort(stable=True)
+    ones = torch.ones_like(order, dtype=message.dtype)
+    matrix = Sparse(group[order].long(), end.node[order].long(), ones, (count, len(end.value)))
+    return ScoreSum(message[order], key[order], matrix, end.apart)
+
+
+def _at_nodes(message: Tensor, key: Tensor, end: _End, count: int) -> Tensor:
+    r""":math:`\sum_e m_e k_e'` over the links that end at each node, ``[nodes, heads, ..]``."""
+    parts = message.unflatten(1, (key.shape[1], -1))
+    shape = (*parts.shape[1:], key.shape[2]) if end.apart else (1, message.shape[1], key.shape[2])
+    total = message.new_zeros(count, *shape)
+    for some in row_slices(len(key), total[0].numel()):
+        product = parts[some][..., None] * key[some][:, :, None]  # [links, heads, channels, d]
+        product = product if end.apart else product.flatten(1, 2)[:, None]
+        total.index_add_(0, end.node[some].long(), product)
+    return total
