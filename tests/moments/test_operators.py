@@ -274,3 +274,31 @@ def test_columns_of_noise_are_seen_by_the_matrix(name):
     dense = torch.zeros(NODES, NODES, width, 2, dtype=torch.float64)
     dense.index_put_(at, found, accumulate=True)
     assert torch.allclose(dense, torch.einsum("uovi,ir->uvor", matrix, root))
+
+
+@pytest.mark.parametrize("name", ["slopes", "factor", "a number", "within groups"])
+def test_sums_by_messages_respond_to_what_was_before(name):
+    operator, _, matrix = OPERATORS[name]
+    message = random(NODES, 2 * IN)  # two numbers for each of three heads
+    letters = torch.zeros(NODES, 2 * IN, NODES, IN, dtype=torch.float64)
+    for row in range(NODES):
+        for column in range(2 * IN):
+            letters[GROUP[row], column, row, column // 2] += message[row, column]
+    want = torch.einsum("gcri,risj->gcsj", letters, matrix)
+    found = operator.of_message(message, GROUP)
+    for row in range(NODES):
+        for column in range(2 * IN):
+            assert torch.isclose(found[row, column], want[GROUP[row], column, row, column // 2])
+
+
+def test_messages_of_other_groups_are_not_moved():
+    operator, message = OPERATORS["within groups"][0], random(NODES, 2 * IN)
+    assert operator.of_message(message, (GROUP + 1) % NODES) is None
+
+
+def test_a_sum_says_which_rows_it_picks():
+    picked = torch.tensor([3, 0, 3])
+    ones = torch.ones(3, dtype=torch.float64)
+    assert torch.equal(Sum(Sparse(torch.arange(3), picked, ones, (3, NODES))).picks, picked)
+    assert Sum(Sparse(torch.arange(3), picked, 2 * ones, (3, NODES))).picks is None
+    assert Sum(Sparse(torch.tensor([0, 0, 1]), picked, ones, (3, NODES))).picks is None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from varigraph.moments.cotangents import Cotangents, row_slices
-from varigraph.moments.tape import Operator
+from varigraph.moments.tape import Operator, by_heads
 from varigraph.sparse import Sparse
 
 
@@ -143,6 +143,15 @@ class WithinGroups(Operator):
         common = (self.members @ (square * block).flatten(1))[self.group].view_as(block)
         found = square * (own + common)
         return found.clamp_min(0) if block.dim() == 2 else found
+
+    def of_message(self, message: Tensor, group: Tensor) -> Tensor | None:
+        r""":math:`n_e = a_e (m_e - \sum_f a_f m_f)`."""
+        if not torch.equal(self.group, group):
+            return None
+        weighted = by_heads(message, self.share)
+        total = message.new_zeros(self.members.shape[0], message.shape[1])
+        total.index_add_(0, group, weighted)
+        return weighted - by_heads(total[group], self.share)
 
     @property
     def numbers(self) -> Iterator[Tensor]:  # noqa: D102

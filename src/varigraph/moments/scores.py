@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from varigraph.moments.attention import HeadJacobian, ScoreSum, WithinGroups
+from varigraph.moments.attention import HeadJacobian, ScoreSum
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current
-from varigraph.moments.tape import Entry, Operator, Scale, Sum
+from varigraph.moments.tape import Entry, Operator
 from varigraph.sparse import Sparse
 
 #: Slopes of scores that are held at most, in numbers.
@@ -88,35 +88,22 @@ def _before_shares(
     value: Gaussian, message: Tensor, group: Tensor, entries: Mapping[int, Entry], noisy: set[int]
 ) -> tuple[Gaussian, Tensor]:
     """The scores that shares were made of, and what the sum responds to them with."""
-    heads = value.mean.shape[1]
     while value.number in entries and value.number not in noisy:
         parents = entries[value.number].parents
         if len(parents) != 1:
             break
         before, step = parents[0]
-        if isinstance(step, Scale) and before.mean.shape == value.mean.shape:
-            factor = step.factor.to(message).expand(len(message), heads)
-            message = _by_heads(message, factor)
-        elif isinstance(step, WithinGroups) and torch.equal(step.group, group):
-            weighted = _by_heads(message, step.share)
-            total = message.new_zeros(step.members.shape[0], message.shape[1])
-            total.index_add_(0, group, weighted)
-            message = weighted - _by_heads(total[group], step.share)
-        else:
+        moved = step.of_message(message, group) if before.shape == value.shape else None
+        if moved is None:
             break
-        value = before
+        value, message = before, moved
     return value, message
-
-
-def _by_heads(values: Tensor, factor: Tensor) -> Tensor:  # [links, heads * channels], [.., heads]
-    found: Tensor = (values.unflatten(1, (factor.shape[1], -1)) * factor[:, :, None]).flatten(1)
-    return found
 
 
 def _ends(scores: Gaussian, backwards: list[Entry], noisy: set[int]) -> list[_End]:
     """The values of nodes that scores look at, and their slopes, some links at a time."""
     links, heads = scores.mean.shape
-    ends: dict[tuple[int, int], _End] = {}
+    ends: dict[tuple[int, Sparse | None], _End] = {}
     every = torch.arange(links, device=scores.mean.device)
     start = next(i for i, entry in enumerate(backwards) if entry.value is scores)
     widest = max(entry.value.mean.shape[1] for entry in backwards[start : start + 16])
@@ -134,9 +121,9 @@ def _ends(scores: Gaussian, backwards: list[Entry], noisy: set[int]) -> list[_En
 
 def _slopes(
     scores: Gaussian, pairs: Cotangents, backwards: list[Entry], noisy: set[int]
-) -> dict[tuple[int, int], tuple[Gaussian, Tensor, Tensor]]:
+) -> dict[tuple[int, Sparse | None], tuple[Gaussian, Tensor, Tensor]]:
     """Of some links: values of nodes, the end that is looked at, ``[links]``, and the slopes."""
-    found: dict[tuple[int, int], tuple[Gaussian, Tensor, Tensor]] = {}
+    found: dict[tuple[int, Sparse | None], tuple[Gaussian, Tensor, Tensor]] = {}
     reached = {scores.number: pairs}
     for entry in backwards:
         if entry.value.number not in reached:
@@ -145,9 +132,9 @@ def _slopes(
         if entry.value.number in noisy or not entry.parents:
             raise _NotByEndsError
         for parent, step in entry.parents:
-            node = _picked(step)
+            node = step.picks
             if node is not None:
-                key = parent.number, id(node)
+                key = parent.number, step.matrix
                 slope = here.values if key not in found else here.values + found[key][2]
                 found[key] = parent, node, slope
             elif step.local and len(parent) == len(entry.value):
@@ -161,16 +148,6 @@ def _slopes(
         if not reached:
             return found
     raise _NotByEndsError
-
-
-def _picked(step: Operator) -> Tensor | None:  # [links]
-    """The node that every link picks, where that is what a step does."""
-    if not isinstance(step, Sum) or step.neighbours is not None:
-        return None
-    matrix = step.matrix
-    one_each = len(matrix.values) == matrix.shape[0] and bool((matrix.values == 1).all())
-    every = torch.arange(matrix.shape[0], device=matrix.rows.device)
-    return matrix.columns if one_each and torch.equal(matrix.rows, every) else None
 
 
 def _append(end: _End, slope: Tensor) -> None:  # [links, heads, features]

@@ -87,6 +87,18 @@ class Operator(ABC):
         """
         return None
 
+    @property
+    def picks(self) -> Tensor | None:  # [rows]
+        """The row of x that every row of y is a copy of, where it does nothing else."""
+        return None
+
+    def of_message(self, message: Tensor, group: Tensor) -> Tensor | None:  # [rows, heads * f]
+        r"""What x is summed with: n in :math:`\sum_e m_e y_e = \sum_e n_e x_e` over each group.
+
+        None where nobody has written it down, or the groups are others than its own.
+        """
+        return None
+
     def overwrites(self, nodes: int) -> bool:
         """Whether blocks of y can take the place of those of x, which has so many nodes."""
         return False
@@ -160,6 +172,12 @@ class Scale(Operator):
             torch.mul(block[some], by[:, :, None], out=out[some]).mul_(by[:, None, :])
         return out
 
+    def of_message(self, message: Tensor, group: Tensor) -> Tensor:  # noqa: D102
+        factor = self.factor.to(message)
+        return by_heads(
+            message, factor.expand(len(message), factor.shape[-1] if factor.dim() else 1)
+        )
+
     def overwrites(self, nodes: int) -> bool:  # noqa: D102
         return True
 
@@ -174,6 +192,12 @@ class Scale(Operator):
     def _at(self, pairs: Cotangents) -> Tensor:
         factor = self.factor.to(pairs.values)
         return factor[pairs.column][:, None] if self._by_node else factor
+
+
+def by_heads(values: Tensor, factor: Tensor) -> Tensor:  # [rows, heads * f], [rows, heads]
+    """Numbers of heads, each by the factor of its head."""
+    found: Tensor = (values.unflatten(1, (factor.shape[1], -1)) * factor[:, :, None]).flatten(1)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +297,14 @@ class Sum(Operator):
                 part += coin @ (mean[:, some // size] * mean[:, some % size])
             into[:, columns] = part
         return out.add_(links.moved_together(mean)) if tied and links is not None else out
+
+    @property
+    def picks(self) -> Tensor | None:  # noqa: D102
+        matrix = self.matrix
+        one_each = len(matrix.values) == matrix.shape[0] and bool((matrix.values == 1).all())
+        every = torch.arange(matrix.shape[0], device=matrix.rows.device)
+        alone = self.neighbours is None and one_each and torch.equal(matrix.rows, every)
+        return matrix.columns if alone else None
 
     def overwrites(self, nodes: int) -> bool:  # noqa: D102
         return self.matrix.shape[0] == nodes

@@ -14,7 +14,7 @@ import varigraph as vg
 from varigraph.prediction.first_order import method
 from varigraph.prediction.first_order.noise_blocks import NoiseBlocks
 
-NODES, FEATURES, DRAWS = 160, 12, 4000
+NODES, FEATURES, DRAWS = 160, 12, 2000
 LAYERS = {
     "GAT": lambda i, o, heads: gnn.GATConv(i, o, heads=heads),
     "GATv2": lambda i, o, heads: gnn.GATv2Conv(i, o, heads=heads),
@@ -78,10 +78,10 @@ def test_variances_are_those_of_drawn_features(name, graph):
             for _ in range(DRAWS)
         ])  # fmt: skip
     ratio = asked(network, graph).logits.var / draws.var(0)
-    # A variance of so many draws scatters by 2.2 %, the median of 480 by much less.
+    # A variance of so many draws scatters by 3.2 %, the median of 480 by much less.
     assert 0.98 < float(ratio.median()) < 1.02
-    assert float(ratio.quantile(0.02)) > 0.9
-    assert float(ratio.quantile(0.98)) < 1.1
+    assert float(ratio.quantile(0.02)) > 0.88
+    assert float(ratio.quantile(0.98)) < 1.12
 
 
 def test_blocks_that_do_not_fit_are_not_made(graph, monkeypatch):
