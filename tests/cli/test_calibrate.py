@@ -83,6 +83,22 @@ def test_predict_takes_what_was_learned(command, networks, graph, tmp_path):
     assert shown == pytest.approx(wanted.tolist(), rel=1e-5)
 
 
+def test_calibrated_sets_of_classes_are_shown_and_written(command, networks, graph, tmp_path):
+    file, table = tmp_path / "calibrator.json", tmp_path / "nodes.csv"
+    call("calibrate", *command, "--kind", "temperature", "--out", file)
+    options = ["--calibrator", file, "--interval", "0.8"]
+    shown = call("predict", *command, *options)
+    assert "80% set" in shown.stdout
+    assert "intervals cover noise" not in shown.stdout
+    assert call("predict", *command, *options, "--out", table).exit_code == 0
+    with table.open(encoding="utf-8", newline="") as stream:
+        found = [row["classes"] for row in csv.DictReader(stream)]
+    pred = vg.Calibrator.load(file).apply(vg.predict(network(networks), graph))
+    wanted = [", ".join(names) for names in pred.class_sets(0.8)]
+    assert found == wanted
+    assert len(set(map(len, found))) > 1
+
+
 def test_regression_learns_a_residual(networks, graph, tmp_path):
     with torch.no_grad():
         answer = network(networks, "value", rate=0.0)(graph.x, graph.edge_index)

@@ -138,6 +138,27 @@ def test_without_a_file_the_least_trusted_nodes_are_shown(command, expected):
     assert done.stderr.count("\n") == 2
 
 
+def test_intervals_are_those_of_the_library(command, expected, tmp_path):
+    done = predict(*command, "--interval", "0.8", "--out", tmp_path / "nodes.csv")
+    assert "note: intervals cover noise and dropout, not what the network gets wrong" in done.stdout
+    rows, (low, high) = rows_of(tmp_path / "nodes.csv"), expected.interval(0.8)
+    for c in range(CLASSES):
+        assert [float(row[f"low_{c}"]) for row in rows] == pytest.approx(low[:, c].tolist())
+        assert [float(row[f"high_{c}"]) for row in rows] == pytest.approx(high[:, c].tolist())
+    shown = predict(*command, "--interval", "0.8", "--top", 1).stdout
+    node = int(expected.trust.argmin())
+    label = expected.mean[node].argmax()
+    assert "80% interval" in shown
+    assert f"{low[node, label]:.3g} to {high[node, label]:.3g}" in shown
+
+
+@pytest.mark.parametrize("share", ["0", "90", "nan"])
+def test_a_share_that_is_none_is_refused(explained, command, share):
+    said = explained("predict", *command, "--interval", share)
+    assert "--interval" in said
+    assert "predict: " not in said  # before any work
+
+
 def test_names_do_not_command_the_terminal(command):
     done = predict(*command, "--top", NODES)
     assert "two lines" in done.stdout

@@ -149,6 +149,16 @@ CalibratorFile = Annotated[
         rich_help_panel=METHOD,
     ),
 ]
+Level = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        help="Share that intervals are to hold, such as 0.9: adds low and high and, where a "
+        "calibrator makes sets of classes hold the truth, classes.",
+        show_default="none",
+        rich_help_panel=OUTPUT,
+    ),
+]
 NoiseVar = Annotated[
     float | None,
     typer.Option(

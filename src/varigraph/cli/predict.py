@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from varigraph.cli.options import (
     ForwardName,
     Graph,
     Json,
+    Level,
     Links,
     Memory,
     MethodName,
@@ -35,6 +37,7 @@ from varigraph.cli.options import (
     Weights,
 )
 from varigraph.cli.terminal import cell, progress_bars, stdout
+from varigraph.errors import OptionError
 from varigraph.reporting.text_table import TextTable, terminal
 
 if TYPE_CHECKING:
@@ -60,6 +63,7 @@ def predict(
     links: Links = None,
     calibrator: CalibratorFile = None,
     nodes: Nodes = None,
+    interval: Level = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -94,6 +98,8 @@ def predict(
         from varigraph.studies.own_model.prediction_table import check_table_file, write_table
         from varigraph.studies.own_model.subject import subject
 
+        if interval is not None and not 0 < interval < 1:
+            raise OptionError(f"--interval {interval:g} is no share", "--interval 0.9")
         if out is not None:
             check_table_file(out)
         asked = subject(
@@ -122,26 +128,34 @@ def predict(
             progress=partial(progress, "predict"),
         )
         if out is not None:
-            write_table(out, table_columns(found.prediction))
+            write_table(out, table_columns(found.prediction, interval))
     if as_json:
         file = None if out is None else str(out)
         typer.echo(json.dumps({**found.record(), "file": file}))
     else:
-        _print(found, out, top)
+        _print(found, out, top, interval)
 
 
-def _print(found: Answer, out: Path | None, top: int) -> None:
+NOISE_ONLY = (
+    "intervals cover noise and dropout, not what the network gets wrong by itself: for those that "
+    "hold the truth, varigraph calibrate and --calibrator"
+)
+
+
+def _print(found: Answer, out: Path | None, top: int, level: float | None) -> None:
     console = stdout()
     for line in headline(found):
         console.print(line, soft_wrap=True)
     if out is None and top > 0:
         console.print()
-        table = least_trusted(found, top)
+        table = least_trusted(found, top, level)
         console.print(terminal(table))
         for note in table.notes:
             console.print(f"remedy if the cause is {note}", soft_wrap=True)
     for note in found.notes:
         console.print(f"note: {note}", soft_wrap=True)
+    if level is not None and found.prediction.calibrator is None:
+        console.print(f"note: {NOISE_ONLY}", soft_wrap=True)
     if out is not None:
         console.print(str(out), soft_wrap=True)
 
@@ -170,19 +184,22 @@ def headline(found: Answer) -> list[str]:
     ]
 
 
-def least_trusted(found: Answer, top: int) -> TextTable:
+def least_trusted(found: Answer, top: int, level: float | None = None) -> TextTable:
     """The nodes whose answers can be trusted least, the worst first, and what would help.
 
     Args:
         found: an answer.
         top: how many of them.
+        level: share that their intervals are to hold; none are shown if left out.
     """
     doubtful, named = found.prediction.least_trusted(top), found.prediction.rows.names is not None
+    held = {} if level is None else _held(found, level)
     rows = tuple(
         (
             cell(each.name) if named else f"{each.node}",
             cell(each.answer),
             f"{each.value:.3g} ± {each.std:.2g}",
+            *((held[each.node],) if held else ()),
             "" if each.plain is None else f"{each.plain:.3g}",
             f"{each.cause} {each.share:.0%}",
         )
@@ -191,6 +208,32 @@ def least_trusted(found: Answer, top: int) -> TextTable:
     remedies = {each.cause: each.remedy for each in doubtful}
     notes = tuple(f"{cause}: {remedy}" for cause, remedy in remedies.items())
     title = f"{len(rows)} least trusted of {len(found.nodes):,} nodes"
-    return TextTable(
-        title, ("node", "answer", "", "by itself", "main cause"), rows, words=2, notes=notes
-    )
+    in_sets = found.prediction.task == "classification" and found.prediction.calibrator is not None
+    share = (f"{level:.0%} {'set' if in_sets else 'interval'}",) if held else ()
+    header = ("node", "answer", "", *share, "by itself", "main cause")
+    return TextTable(title, header, rows, words=2, notes=notes)
+
+
+def _held(found: Answer, level: float) -> dict[int, str]:
+    """By node: the classes that a calibrated answer may have, else the interval of what is told."""
+    from varigraph.prediction.table import table_columns
+
+    columns = table_columns(found.prediction, level)
+    if "classes" in columns:
+        texts = [_set(names) for names in found.prediction.class_sets(level)]
+    elif "low" in columns:
+        texts = list(map(_range, columns["low"], columns["high"]))
+    elif "predicted" in columns:
+        told = list(enumerate(columns["predicted"]))
+        texts = [_range(columns[f"low_{k}"][row], columns[f"high_{k}"][row]) for row, k in told]
+    else:
+        return {}  # several values: the file has them
+    return dict(zip(found.nodes, texts, strict=True))
+
+
+def _set(names: Sequence[str]) -> str:
+    return cell(names[0], width=22) if len(names) == 1 else f"{len(names) or 'no'} classes"
+
+
+def _range(low: float | str, high: float | str) -> str:
+    return f"{float(low):.3g} to {float(high):.3g}"
