@@ -39,6 +39,8 @@ STYLES = {
 GREY = "#858b94"  # readable on white and on black alike
 STYLE: Any = {
     "font.size": 9,
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
     "svg.hashsalt": "varigraph",
     **dict.fromkeys(
         ["text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"], GREY
@@ -119,8 +121,9 @@ def _lines(ax: Axes, held: Cells, measure: str) -> None:
     for method, (colour, line) in STYLES.items():
         values: Any = [mean(held[noise, method, measure]) for noise in LEVELS]
         x = [float(level.split()[0]) for level in LEVELS]
-        ax.plot(x, values, line, color=colour, marker="o", ms=3, label=method)
+        ax.plot(x, values, line, color=colour, label=method)
     ax.set_xticks([0, 5, 10], ["0 %", "5 %", "10 %"])
+    ax.locator_params(axis="y", nbins=4)
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -34,9 +34,7 @@ Floats = NDArray[np.float64]
 class Interval(NamedTuple):
     """Where each number of an answer lies: ``low, high = pred.interval(0.9)``.
 
-    Args:
-        low: lower ends, ``[rows, outputs]``.
-        high: upper ends, ``[rows, outputs]``.
+    ``low`` and ``high`` are the ends, ``[rows, outputs]`` each.
     """
 
     low: Tensor
