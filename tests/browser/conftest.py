@@ -67,4 +67,4 @@ def opened(chromium, small):
 def _level(noise):
     parts = dict.fromkeys(all_parts(), 0.001) | {"features": 0.001 * noise}
     total = sum(parts.values())
-    return Level(noise, Scores(0.8, 0.5, None, total, total - 0.001, 0.001, parts))
+    return Level(noise, Scores(0.8, 0.5, total, total - 0.001, 0.001, parts))

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from reporting.page.made_up import content_of
 from varigraph.cli import app
+from varigraph.studies.run import run as run_study
 
 NONE = ["--explain", "0"]
 
@@ -13,8 +14,7 @@ NONE = ["--explain", "0"]
 def run(tmp_path_factory):
     """The folder of a run that is not touched."""
     folder = tmp_path_factory.mktemp("runs") / "cora"
-    quick = ["run", "cora", "--epochs", "1", "--samples", "2", "--out", str(folder)]
-    assert CliRunner().invoke(app, quick).exit_code == 0
+    run_study("cora", epochs=1, samples=2, out=folder)
     return folder
 
 
@@ -59,7 +59,9 @@ def test_the_page_goes_into_the_folder_and_the_noise_can_be_chosen(copied):
 
 def test_an_audit_is_shown_where_it_is_asked_for(copied):
     assert report(copied, "--audit", 4, *NONE).exit_code == 0
-    assert "diagonal against brute force" in content_of(copied / "report.html")["making"]["audit"]
+    assert (
+        "first-order against brute force" in content_of(copied / "report.html")["making"]["audit"]
+    )
 
 
 def test_a_run_that_was_cut_short_says_so(copied):

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import varigraph as vg
 from varigraph.cli import app
-from varigraph.studies import run as study
+from varigraph.studies import first_screen
 from varigraph.studies.link_table import LinkRows
 
 #: Shells start background jobs with the signal ignored, and children inherit that.
@@ -18,7 +19,7 @@ LISTENING = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from varigraph.__main__ import main; main()"
 )
-QUICK = ["run", "cora", "--epochs", "1", "--samples", "2"]
+QUICK = ["run", "cora", "--epochs", "1", "--samples", "2", "--explain", "0"]
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +32,29 @@ def first(folder):
     return CliRunner().invoke(app, [*QUICK, "--out", str(folder)])
 
 
-def test_run_prints_the_table_the_notes_and_last_the_folder(first, folder):
+def test_run_prints_one_screen_and_last_the_page(first, folder):
     lines = first.stdout.splitlines()
-    assert first.exit_code == 0
-    assert any("97.96" in line for line in lines)
-    assert [line.split(":")[0] for line in lines[-3:-1]] == ["ours", "paper"]
-    assert lines[-1] == str(folder)
+    assert first.exit_code == 0, first.output
+    assert len(lines) <= 24
+    assert max(map(len, lines[:-1])) <= 88
+    assert lines[-1] == str(folder / "report.html")
+    assert (folder / "report.html").is_file()
+    assert "NLL" not in first.stdout
     said = first.stderr.splitlines()  # lines where nobody watches
-    assert said[-1].startswith("predicting: 4 of 4, ")
+    assert said[-1].startswith("page: 1 of 1, ")
     assert all(line.isprintable() for line in said)
+
+
+def test_what_is_printed_is_what_the_stored_predictions_say(first, folder):
+    graph = vg.load("cora")
+    test, y = graph.test_mask, graph.y[graph.test_mask].numpy()
+    with np.load(folder / "predictions-12.npz") as stored:
+        mean, plain = stored["mean"][test], stored["plain"][test]
+    words = " ".join(first.stdout.split())
+    assert f"right about {100 * (mean.argmax(1) == y).mean():.1f} % of 543 test nodes" in words
+    kept = plain.max(1).argsort(kind="stable")[54:]
+    left = 100 * (plain.argmax(1) == y)[kept].mean()
+    assert f"own confidence it leaves {left:.1f} %." in words
 
 
 def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):
@@ -49,8 +64,11 @@ def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):
     assert [level["noise"] for level in found["levels"]] == [0, 2.5, 5, 12]
     assert "predicting: 4 of 4, " in again.stderr
     assert {level["scores"]["by_source"]["links"] for level in found["levels"]} == {0}
+    assert found["first_screen"]["page"] == str(folder / "report.html")
+    assert len(found["first_screen"]["answers"]) == 3
     spoken = CliRunner().invoke(app, [*QUICK, "--out", str(folder)])
-    assert spoken.stdout.startswith("reused from an earlier run: model.pt")
+    assert spoken.stdout == first.stdout
+    assert "reused from an earlier run: model.pt" in spoken.stderr
 
 
 def test_fresh_replaces_an_earlier_run(first, folder):
@@ -69,9 +87,7 @@ def test_links_of_a_file_get_their_column_and_their_share(tmp_path):
     command = [*QUICK, "--links", str(path), "--out", str(tmp_path / "run")]
     printed = CliRunner().invoke(app, command)
     assert printed.exit_code == 0, printed.output
-    lines = printed.stdout.splitlines()
-    assert lines[0].rstrip().endswith("links by made-up.csv, read as bernoulli")
-    assert any(line.split()[-1:] == ["links"] for line in lines)
+    assert "links by made-up.csv, read as bernoulli" in " ".join(printed.stdout.split())
     found = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
     assert all(level["scores"]["by_source"]["links"] > 1e-6 for level in found["levels"])
 
@@ -95,7 +111,7 @@ def test_ctrl_c_exits_with_130_and_says_what_is_kept(monkeypatch):
     def stop(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(study, "run", stop)
+    monkeypatch.setattr(first_screen, "run", stop)
     result = CliRunner().invoke(app, QUICK)
     assert result.exit_code == 130
     assert result.stderr.count("\n") == 1

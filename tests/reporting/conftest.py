@@ -1,9 +1,7 @@
-from dataclasses import replace
-
 import pytest
 
 from varigraph.prediction.sources.source import all_parts
-from varigraph.quantify import Level, Published, Scores
+from varigraph.quantify import Level, Scores
 from varigraph.quantify.levels import Rung
 
 
@@ -13,29 +11,14 @@ def parts(**given):
 
 @pytest.fixture
 def levels():
-    """With and without noise, variance and published figures."""
+    """With and without noise and variance."""
     return (
-        Level(
-            0.0,
-            Scores(0.85, 0.5, None, 0.0, 0.0, 0.0, parts()),
-            Published(0.9796, 0.19, None, None),
-        ),
+        Level(0.0, Scores(0.85, 0.5, 0.0, 0.0, 0.0, parts())),
         Level(
             12.0,
-            Scores(0.74, 0.9, 1234.5, 0.02, 0.0196, 0.0004, parts(features=0.0196, weights=0.0004)),
-            Published(0.6122, 1.64, -0.23, 0.57),
+            Scores(0.74, 0.9, 0.02, 0.0196, 0.0004, parts(features=0.0196, weights=0.0004)),
         ),
-        Level(20.0, Scores(0.7, 1.1, -0.5, 0.03, 0.01, 0.02, parts(features=0.01, weights=0.02))),
-    )
-
-
-@pytest.fixture
-def uncertain(levels):
-    """The same, and the links take their share of each level's aleatoric variance."""
-    shares = [parts(features=0.0, links=level.scores.aleatoric / 4) for level in levels]
-    return tuple(
-        replace(level, scores=replace(level.scores, by_source=share))
-        for level, share in zip(levels, shares, strict=True)
+        Level(20.0, Scores(0.7, 1.1, 0.03, 0.01, 0.02, parts(features=0.01, weights=0.02))),
     )
 
 

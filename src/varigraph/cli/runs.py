@@ -20,7 +20,7 @@ from varigraph.cli.options import (
     Root,
     Seed,
 )
-from varigraph.cli.terminal import print_outcome, progress_bars, stdout
+from varigraph.cli.terminal import progress_bars, stdout
 from varigraph.reporting.text_table import terminal
 from varigraph.studies.defaults import DRAWS
 
@@ -32,7 +32,9 @@ def run(
         Path | None, typer.Option(help="Folder to write.", show_default="runs/DATASET-seedSEED")
     ] = None,
     seed: Seed = 0,
-    samples: Annotated[int, typer.Option(help="Dropout masks per prediction.")] = 100,
+    samples: Annotated[
+        int, typer.Option(help="Dropout masks of the paper's method; brute force draws twice that.")
+    ] = 100,
     epochs: Epochs = 50,
     links: Annotated[
         str | None,
@@ -42,19 +44,21 @@ def run(
         ),
     ] = None,
     reading: LinkReading = "bernoulli",
+    explain: Annotated[int, typer.Option(help="Nodes whose causes the page has.")] = 30,
     root: Root = None,
     fresh: Fresh = False,
     as_json: Json = False,
 ) -> None:
-    """Train the paper's network, add noise to the features, predict with error bars.
+    """Train a network, add noise to its features, and show its answers with error bars.
 
-    A run that was broken off goes on where it stopped.
+    What it prints is the beginning; the page that it writes has every node. A run that was broken
+    off goes on where it stopped.
     """
     with explained(as_json=as_json), progress_bars() as progress:
-        from varigraph.reporting.tables import terminal as run_table
-        from varigraph.studies import run as run_study
+        from varigraph.studies.first_screen import first_screen
+        from varigraph.studies.run import results
 
-        outcome = run_study.run(
+        shown = first_screen(
             dataset,
             out=out,
             seed=seed,
@@ -62,14 +66,19 @@ def run(
             epochs=epochs,
             links=links,
             reading=cast(Reading, reading),  # checked where all options are
+            explain=explain,
             root=root,
             fresh=fresh,
             progress=progress,
         )
+    outcome = shown.outcome
     if as_json:
-        typer.echo(json.dumps({**run_study.results(outcome), "folder": str(outcome.folder)}))
-    else:
-        print_outcome(outcome, [run_table(outcome.levels, title=outcome.title)])
+        about = {"folder": str(outcome.folder), "first_screen": shown.to_dict()}
+        typer.echo(json.dumps({**results(outcome), **about}))
+        return
+    if outcome.reused:
+        typer.echo(f"reused from an earlier run: {', '.join(outcome.reused)}", err=True)
+    typer.echo(str(shown))
 
 
 PAGE = "report.html"
@@ -97,29 +106,17 @@ def report(
     """Write one page about a run that opens offline: where the network is unsure, and why."""
     with explained(as_json=as_json), progress_bars() as progress:
         from varigraph.data import add_noise
-        from varigraph.reporting.page import report as write_page
         from varigraph.studies.run import METHOD
+        from varigraph.studies.run_page import run_page
         from varigraph.studies.saved_run import SavedRun, audit_study
 
         made = SavedRun.read(run, root=root, progress=progress)
         level = made.chosen(noise)
-        model, noisy = made.model, add_noise(made.graph, percent=level, seed=made.study.seed)
         found = None
         if audited:
-            found = audit_study(model, noisy, made.study, method=METHOD, samples=audited)
-        page = write_page(
-            made.prediction(level),
-            noisy,
-            model=model,
-            path=out or run / PAGE,
-            title=f"{made.study.dataset}, noise {level:g} %, seed {made.study.seed}",
-            levels=made.levels(),
-            audit=found,
-            explain=explain,
-            links=made.study.reading,
-            about=made.about(level),
-            warnings=made.warnings(),
-        )
+            noisy = add_noise(made.graph, percent=level, seed=made.study.seed)
+            found = audit_study(made.model, noisy, made.study, method=METHOD, samples=audited)
+        page = run_page(made, noise=level, path=out, explain=explain, audit=found)
     if as_json:
         typer.echo(json.dumps({"page": str(page), "noise": level, "warnings": made.warnings()}))
     else:

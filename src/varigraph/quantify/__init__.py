@@ -2,13 +2,12 @@
 
 from varigraph.quantify.attribute import Attribution, attribute
 from varigraph.quantify.audit import Audit, audit
-from varigraph.quantify.levels import Level, Published, Scores, score
+from varigraph.quantify.levels import Level, Scores, score
 
 __all__ = [
     "Attribution",
     "Audit",
     "Level",
-    "Published",
     "Scores",
     "attribute",
     "audit",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from varigraph.metrics import accuracy, brier, cross_entropy, ece, per_class_nll
+from varigraph.metrics import accuracy, brier, cross_entropy, ece
 from varigraph.prediction.sources.source import about_network
 
 
@@ -19,7 +19,6 @@ class Scores:
     Args:
         accuracy: share of nodes classified right, 0 to 1.
         cross_entropy: prediction loss in nats.
-        per_class_nll: equation 14; ``None`` where no number has a variance.
         total: mean variance of the class probabilities, aleatoric + epistemic.
         aleatoric: the part due to noisy features and uncertain links.
         epistemic: the part due to uncertain weights.
@@ -28,7 +27,6 @@ class Scores:
 
     accuracy: float
     cross_entropy: float
-    per_class_nll: float | None
     total: float
     aleatoric: float
     epistemic: float
@@ -36,28 +34,16 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Published:
-    """One row of a published table; ``None`` where the table has a dash."""
-
-    accuracy: float
-    cross_entropy: float
-    per_class_nll: float | None
-    total: float | None
-
-
-@dataclass(frozen=True)
 class Level:
-    """One row of a comparison.
+    """What was measured at one level of noise.
 
     Args:
         noise: variance of the features, in per cent of their mean.
-        scores: what we measured.
-        published: the paper's figures for the same data and noise, where there are any.
+        scores: of the prediction.
     """
 
     noise: float
     scores: Scores
-    published: Published | None = None
 
 
 Levels = Sequence[Level]
@@ -82,7 +68,6 @@ def score(
     return Scores(
         accuracy=accuracy(mean, labels),
         cross_entropy=cross_entropy(mean, labels),
-        per_class_nll=per_class_nll(mean, total, labels) if total.any() else None,
         total=float(total.mean()),
         aleatoric=sum(mean for part, mean in means.items() if part not in about_network()),
         epistemic=sum(means[part] for part in about_network()),

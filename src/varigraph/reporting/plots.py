@@ -45,27 +45,17 @@ def uncertainty_against_noise(results: Sequence[Level], ax: Axes | None = None) 
 
 
 def accuracy_against_noise(results: Sequence[Level], ax: Axes | None = None) -> Axes:
-    """Share of nodes classified right against noise, ours and the paper's.
+    """Share of nodes classified right against noise.
 
     Args:
-        results: what was measured and published at each level of noise.
+        results: what was measured at each level of noise.
         ax: where to draw; a new figure if left out.
     """
     ax = ax or _new_axes()
     levels = sorted(results, key=lambda level: level.noise)
     noise = [level.noise for level in levels]
     ours = [100 * level.scores.accuracy for level in levels]
-    paper = [(lv.noise, 100 * lv.published.accuracy) for lv in levels if lv.published]
-    ax.plot(noise, ours, color=OURS, marker="o", markersize=4, linewidth=1, label="ours")
-    if paper:
-        ax.plot(
-            *zip(*paper, strict=True),
-            color=PAPER,
-            marker="o",
-            markersize=4,
-            linewidth=1,
-            label="paper",
-        )
+    ax.plot(noise, ours, color=OURS, marker="o", markersize=4, linewidth=1)
     ax.set_ylabel("accuracy (%)")
     ax.set_ylim(top=100)
     return _finish(ax, noise, loc="lower left")
@@ -75,7 +65,7 @@ def run_figure(results: Sequence[Level], *, title: str) -> Figure:
     """Uncertainty and, beside it, accuracy.
 
     Args:
-        results: what was measured and published at each level of noise.
+        results: what was measured at each level of noise.
         title: what was run.
     """
     figure = Figure(figsize=(9, 3.6), layout="constrained")
@@ -261,5 +251,6 @@ def _finish(ax: Axes, noise: Sequence[float], *, loc: Place) -> Axes:
     ax.set_xticks(noise, [f"{level:g}" for level in noise])
     ax.spines[["top", "right"]].set_visible(False)
     handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=9, loc=loc)
+    if handles:
+        ax.legend(handles[::-1], labels[::-1], frameon=False, fontsize=9, loc=loc)
     return ax

@@ -30,7 +30,7 @@ FOLDS = "fold-*.npz"
 #: until those of the next run take their place: killed at any moment, a folder is one of a run.
 _OURS = (
     *("predictions-*.npz", "uncertainty.png", "table.md", "results.json", "training.json"),
-    *("sensitivity.csv", "sensitivity.png", "report.html"),
+    *("sensitivity.csv", "sensitivity.png", "brute_force.json", "report.html"),
     *("model.pt", "links.tsv", "links.csv", "quality.json", "reliability.png", FOLDS),
 )
 Arrays = dict[str, npt.NDArray[Any]]
@@ -214,14 +214,25 @@ class Pieces:
         with replacing(self._path(name)) as stream:
             stream.write(packed.getbuffer())
 
-    def read_record(self, name: str) -> Record | None:
-        """A JSON object written earlier, or None where there is none to trust."""
-        held = _record(self.folder / name)
-        return self._trusted(name, held, held.get(ORIGIN))
+    def read_record(self, name: str, *, network: str | None = None) -> Record | None:
+        """A JSON object written earlier, or None where there is none to trust.
 
-    def write_record(self, name: str, record: Record) -> None:
-        """Write a JSON object."""
-        write_json(self._path(name), {**record, ORIGIN: self._origin(name)})
+        Args:
+            name: of the file, ``.json``.
+            network: as in :meth:`read_arrays`.
+        """
+        held = _record(self.folder / name)
+        return self._trusted(name, held, held.get(ORIGIN), network)
+
+    def write_record(self, name: str, record: Record, *, network: str | None = None) -> None:
+        """Write a JSON object.
+
+        Args:
+            name: of the file, ``.json``.
+            record: what to write.
+            network: as in :meth:`read_arrays`.
+        """
+        write_json(self._path(name), {**record, ORIGIN: self._origin(name, network)})
 
     def _trusted(
         self, name: str, content: Content, origin: object, network: str | None = None

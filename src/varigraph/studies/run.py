@@ -1,4 +1,4 @@
-"""The paper's experiment, end to end: train, perturb, predict, score, write it all down."""
+"""A network with error bars, end to end: train, perturb, predict, score, write it all down."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.moments import Gaussian
 from varigraph.prediction import Prediction, predict
 from varigraph.prediction.processor import one_thread_each
+from varigraph.prediction.rows import Rows
 from varigraph.prediction.sources.source import all_parts
 from varigraph.quantify import Level, score
 from varigraph.reporting.plots import run_figure, write_png
-from varigraph.reporting.tables import markdown
+from varigraph.reporting.tables import level_table
+from varigraph.reporting.text_table import markdown
 from varigraph.studies.config import NOISE, Progress, Study, quiet
 from varigraph.studies.folder import Arrays, Pieces, claimed
 from varigraph.studies.links import LinkSource, link_source
-from varigraph.studies.paper import notes, published
 from varigraph.training import PaperNetwork, paper_network, train
 
 #: What a run predicts with.
-METHOD: Method = "diagonal"
+METHOD: Method = "first-order"
 WEIGHTS_FILE = "model.pt"
 
 
@@ -38,8 +39,8 @@ class Outcome:
     Args:
         title: what was run, in a line.
         folder: where everything was written.
-        levels: scores at each level of noise, next to the paper's.
-        notes: what a reader must know before comparing the two.
+        levels: scores at each level of noise.
+        notes: what a reader must know about them.
         reused: the files of an earlier run that were taken over.
         graph: the data set, with ``edge_prob`` where links are uncertain.
         model: the trained network, in evaluation mode.
@@ -68,7 +69,7 @@ def run(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Train the paper's network and predict under growing noise; score the test nodes.
+    """Train the paper's network and predict under growing noise by first order; score test nodes.
 
     A run that was interrupted goes on where it stopped; what it had finished is used again, if it
     can still be read and these options made it. Every file is whole or absent. One run at a time
@@ -78,7 +79,7 @@ def run(
         dataset: name of a data set, see :func:`varigraph.load`.
         out: folder to write; ``runs/<dataset>-seed<seed>`` if left out.
         seed: of everything that is drawn.
-        samples: dropout masks per prediction.
+        samples: dropout masks of the published method, where it is compared with.
         noise: levels of noise, in per cent of the mean feature.
         epochs: passes over the training nodes.
         links: where the probabilities of links come from: ``seal`` or ``hadamard``, see
@@ -110,10 +111,10 @@ def run(
         )
         levels, reused = _Levels(study, graph, pieces, model).all(progress)
         outcome = Outcome(
-            f"{study.dataset}, {samples} masks, seed {seed}{study.about_links}",
+            f"{study.dataset}, {METHOD}, seed {seed}{study.about_links}",
             folder,
             tuple(levels),
-            (*notes(study.dataset), *([source.note] if source.note else [])),
+            (source.note,) if source.note else (),
             (*([WEIGHTS_FILE] if read_back else []), *reused),
             graph,
             model,
@@ -133,7 +134,7 @@ class _Levels:
 
     def all(self, progress: Progress) -> tuple[list[Level], list[str]]:
         """Scores at every level of noise, and the files that were used again."""
-        network = weights_fingerprint(self.model.state_dict())
+        network = made_by(self.model)
         levels, reused = list[Level](), list[str]()
         for number, noise in enumerate(self.study.noise, start=1):
             level, again = self.level(noise, network)
@@ -150,20 +151,14 @@ class _Levels:
         if arrays is None or not reused:
             arrays = stored(self.predict(noise), self.graph)
             self.pieces.write_arrays(name, arrays, network=network)
-        made = restored(arrays, samples=self.study.samples)
-        level = level_of(made, self.graph, dataset=self.study.dataset, noise=noise)
+        level = level_of(restored(arrays, self.graph), self.graph, noise=noise)
         return level, [name] if reused else []
 
     def predict(self, noise: float) -> Prediction:
         """Predictions for all nodes."""
         noisy = add_noise(self.graph, percent=noise, seed=self.study.seed)
         return predict(
-            self.model,
-            noisy,
-            method=METHOD,
-            links=self.study.reading,
-            samples=self.study.samples,
-            seed=self.study.seed,
+            self.model, noisy, method=METHOD, links=self.study.reading, seed=self.study.seed
         )
 
 
@@ -183,8 +178,14 @@ def results(outcome: Outcome) -> dict[str, object]:
 def _report(outcome: Outcome) -> None:
     folder, title = outcome.folder, outcome.title
     write_json(folder / "results.json", results(outcome))
-    write_text(folder / "table.md", markdown(outcome.levels, title=title, notes=outcome.notes))
+    table = level_table(outcome.levels, title=title, notes=outcome.notes)
+    write_text(folder / "table.md", markdown(table))
     write_png(folder / "uncertainty.png", run_figure(outcome.levels, title=title))
+
+
+def made_by(model: PaperNetwork) -> str:
+    """What predictions depend on besides the options of a run: the method and the weights."""
+    return f"{METHOD}, {weights_fingerprint(model.state_dict())}"
 
 
 def prediction_file(noise: float) -> str:
@@ -202,6 +203,7 @@ def stored(prediction: Prediction, graph: Data) -> Arrays:
     tensors = {"mean": prediction.mean, **prediction.by_source}
     tensors |= {name: getattr(prediction, name) for name in ("aleatoric", "epistemic")}
     tensors |= {"logits_mean": prediction.logits.mean, "logits_var": prediction.logits.var}
+    tensors |= {} if prediction.plain is None else {"plain": prediction.plain}
     tensors |= {"test_nodes": graph.test_mask.nonzero().flatten()}
     return {name: tensor.detach().cpu().numpy() for name, tensor in tensors.items()}
 
@@ -221,12 +223,12 @@ def _names() -> tuple[str, ...]:
     return "mean", "aleatoric", "epistemic", *all_parts(), "logits_mean", "logits_var"
 
 
-def restored(arrays: Arrays, *, samples: int) -> Prediction:
+def restored(arrays: Arrays, graph: Data) -> Prediction:
     """The prediction behind complete arrays.
 
     Args:
         arrays: of :func:`stored`.
-        samples: dropout masks that it was made with.
+        graph: that they are about.
     """
     tensors = {name: torch.from_numpy(arrays[name]) for name in _names()}
     return Prediction(
@@ -234,23 +236,27 @@ def restored(arrays: Arrays, *, samples: int) -> Prediction:
         by_source={part: tensors[part] for part in all_parts()},
         logits=Gaussian(tensors["logits_mean"], tensors["logits_var"]),
         method=METHOD,
-        samples=samples,
+        samples=0,
+        plain=torch.from_numpy(arrays["plain"]) if "plain" in arrays else None,
+        rows=Rows(
+            outputs=graph.get("class_names"),
+            edge_index=graph.edge_index,
+            trained_on=graph.train_mask,
+        ),
     )
 
 
-def level_of(prediction: Prediction, graph: Data, *, dataset: str, noise: float) -> Level:
-    """Scores of the test nodes, next to the paper's.
+def level_of(prediction: Prediction, graph: Data, *, noise: float) -> Level:
+    """Scores of the test nodes.
 
     Args:
         prediction: of all nodes.
         graph: with labels and ``test_mask``.
-        dataset: its name.
         noise: in per cent of the mean feature.
     """
     nodes = graph.test_mask
     parts = {part: var[nodes] for part, var in prediction.by_source.items()}
-    scores = score(prediction.mean[nodes], parts, graph.y[nodes])
-    return Level(noise, scores, published(dataset, noise))
+    return Level(noise, score(prediction.mean[nodes], parts, graph.y[nodes]))
 
 
 def read_network(graph: Data, pieces: Pieces, *, seed: int) -> PaperNetwork | None:

@@ -14,7 +14,6 @@ from torch_geometric.data import Data
 from varigraph.choices import Method
 from varigraph.data import load
 from varigraph.errors import FileError, OptionError
-from varigraph.files.fingerprint import weights_fingerprint
 from varigraph.files.whole_file import UnusedFileWarning
 from varigraph.prediction import Prediction
 from varigraph.quantify import Audit, Level, audit
@@ -25,6 +24,7 @@ from varigraph.studies.run import (
     WEIGHTS_FILE,
     complete,
     level_of,
+    made_by,
     prediction_file,
     read_network,
     restored,
@@ -98,14 +98,11 @@ class SavedRun:
         Args:
             level: one of those that are finished.
         """
-        return restored(self.arrays[level], samples=self.study.samples)
+        return restored(self.arrays[level], self.graph)
 
     def levels(self) -> list[Level]:
         """Its scores at all finished levels of noise."""
-        return [
-            level_of(self.prediction(noise), self.graph, dataset=self.study.dataset, noise=noise)
-            for noise in self.arrays
-        ]
+        return [level_of(self.prediction(noise), self.graph, noise=noise) for noise in self.arrays]
 
     def about(self, level: float) -> dict[str, Any]:
         """How it was made, by name."""
@@ -148,8 +145,8 @@ def _arrays(
     graph: Data, pieces: Pieces, levels: Sequence[float], network: PaperNetwork
 ) -> dict[float, Arrays]:
     """Predictions that this network made, by level."""
-    weights = weights_fingerprint(network.state_dict())
-    found = {level: pieces.read_arrays(prediction_file(level), network=weights) for level in levels}
+    maker = made_by(network)
+    found = {level: pieces.read_arrays(prediction_file(level), network=maker) for level in levels}
     return {
         level: held for level, held in found.items() if held is not None and complete(held, graph)
     }
