@@ -4,7 +4,7 @@ import pytest
 
 import varigraph as vg
 from browser.reader import Reader
-from reporting.page.made_up import EVIL, regression
+from reporting.page.made_up import EVIL, made_up, regression
 
 CHARTS = ("shares", "reliability", "risk", "noise", "histogram", "answers", "split")
 WIDE = (
@@ -62,7 +62,7 @@ def test_the_switch_changes_the_colours_of_page_and_charts(opened):
 
 
 @pytest.mark.parametrize("falling", [False, True])
-def test_sorting_by_variance_and_by_name(opened, subject, falling):
+def test_sorting_by_trust_and_by_name(opened, subject, falling):
     prediction, graph = subject
     opened.click("[data-column=node] button")
     if falling:
@@ -70,25 +70,23 @@ def test_sorting_by_variance_and_by_name(opened, subject, falling):
     shown = [node for node in opened.rows() if graph.node_names[node] != EVIL]
     order = list(range(299))[:: -1 if falling else 1]  # n2 before n10
     assert shown == order[: len(shown)]
-    opened.click("[data-column=variance] button")
-    if not falling:
-        opened.click("[data-column=variance] button")
-    var = prediction.total.sum(1)
-    shown = [float(var[node]) for node in opened.rows()]
-    wanted = var.sort(descending=falling).values[: len(shown)].tolist()
-    assert shown == pytest.approx(wanted, rel=1e-3)  # the page has four digits
+    opened.click("[data-column=trust] button")
+    if falling:
+        opened.click("[data-column=trust] button")
+    trust = prediction.trust
+    shown = [float(trust[node]) for node in opened.rows()]
+    assert shown == trust.sort(descending=falling).values[: len(shown)].tolist()
 
 
 def test_filters_keep_what_they_say(opened, subject):
     prediction, graph = subject
     best = prediction.mean.argmax(1)
     wrong = best != graph.y
-    sources = [var.sum(1) for var in prediction.by_source.values()]
-    main = [max(range(4), key=lambda part: float(sources[part][node])) for node in range(300)]
+    own = [row.cause for row in prediction.least_trusted(300)].count("the network itself")
     wanted = {
         ("answer", "1"): int((best == 1).sum()),
         ("verdict", "wrong"): int(wrong.sum()),
-        ("source", "2"): main.count(2),
+        ("source", "4"): own,
         ("group", "2"): 150,
         ("uncertainty", "0.05"): 15,
         ("explained", "yes"): 9,
@@ -103,9 +101,81 @@ def test_filters_keep_what_they_say(opened, subject):
     both = {node for node in range(300) if wrong[node] and best[node] == 1}
     assert opened.matches() == len(both)
     assert set(opened.rows()) <= both
+    assert opened.complaints() == []
+
+
+def test_a_search_without_a_match_says_so_and_can_be_undone(opened):
+    seen = "getComputedStyle(document.querySelector(arguments[0])).display !== 'none'"
+    assert not opened.ask(seen, "#nothing")
     opened.choose("search", "no such node")
     assert opened.matches() == 0
-    assert opened.complaints() == []
+    assert opened.ask(seen, "#nothing")
+    assert not opened.ask(seen, "#rows")
+    assert "Nothing matches" in opened.text("#nothing")
+    opened.click("#clear")
+    assert opened.matches() == 300
+    assert opened.ask(seen, "#rows")
+    assert not opened.ask(seen, "#nothing")
+
+
+def test_every_chart_and_picture_has_words_for_who_cannot_see_it(opened):
+    pictures = "[...document.querySelectorAll('.chart, #neighbourhood')]"
+    spoken = opened.ask(f"{pictures}.map(p => [p.id, p.getAttribute('aria-label'), p.role])")
+    assert len(spoken) == len(CHARTS) + 1
+    for name, words, role in spoken:
+        assert role == "img", name
+        assert len(words or "") > 20, name
+
+
+def test_wrong_answers_and_sources_are_marked_besides_their_colour(opened, subject):
+    prediction, graph = subject
+    wrong = prediction.mean.argmax(1) != graph.y
+    texts = opened.ask(
+        "[...document.querySelectorAll('tr.node td:nth-child(2)')].map(t => t.textContent)"
+    )
+    marks = [text[0] for text in texts]
+    assert marks == ["✗" if wrong[node] else "✓" for node in opened.rows()]
+    signs = opened.ask(
+        "[...document.querySelectorAll('#shares ~ .key .sign')].map(s => s.textContent)"
+    )
+    assert len(set(signs)) == 4
+
+
+def test_there_is_no_void_under_the_table(chromium, small, tmp_path):
+    gap = (
+        "document.querySelector('#node').getBoundingClientRect().top"
+        " - document.querySelector('#rows').getBoundingClientRect().bottom"
+    )
+    few = vg.report(*made_up(3, links=3), path=tmp_path / "few.html")
+    for path in (small, few):
+        page = Reader(chromium, path)
+        assert 0 <= page.ask(gap) < 30
+        height = "document.querySelector(arguments[0]).offsetHeight"
+        assert page.ask(height, "#rows") <= page.ask(height, "table") + 2
+
+
+def test_a_verdict_and_what_to_do_come_before_everything_else(opened):
+    order = (
+        "['#verdicts', '#cards', '#todo', '#rows', '#node', '#figures']"
+        ".map(s => document.querySelector(s).getBoundingClientRect().top)"
+    )
+    tops = opened.ask(order)
+    assert tops == sorted(tops)
+    assert opened.ask("document.querySelectorAll('.verdict').length") > 0
+    assert opened.ask("document.querySelectorAll('#todo li').length") > 0
+    assert opened.ask("document.querySelectorAll('#node ol li').length") > 0
+
+
+def test_intervals_that_do_not_hold_raise_an_alarm(chromium, tmp_path):
+    prediction, graph = regression()
+    graph.y = graph.y + 5
+    page = Reader(chromium, vg.report(prediction, graph, path=tmp_path / "alarm.html"))
+    alarm = "document.querySelector('.verdict.alarm')"
+    assert page.ask(f"{alarm}.getAttribute('role')") == "alert"
+    assert "do not hold" in page.text(".verdict.alarm")
+    assert "vg.calibrate" in page.text(".verdict.alarm .advice")
+    assert page.ask("document.querySelectorAll('#intervals .point').length") > 0
+    assert page.complaints() == []
 
 
 def test_choosing_a_node_draws_its_neighbourhood(opened, subject):
@@ -128,12 +198,15 @@ def test_choosing_a_node_draws_its_neighbourhood(opened, subject):
     assert opened.complaints() == []
 
 
-def test_the_most_uncertain_node_is_chosen_first_and_explained(opened, subject):
+def test_the_least_trusted_node_is_chosen_first_and_explained(opened, subject):
     prediction, graph = subject
-    worst = int(prediction.total.sum(1).argmax())
+    worst = int(prediction.trust.argmin())
     assert opened.text("#node h2") == graph.node_names[worst]
-    assert opened.ask("document.querySelectorAll('.causes li').length") > 0
-    assert "9 of 300 nodes: the 6 most uncertain and 3" in opened.text("#node")
+    shares = opened.ask(
+        "[...document.querySelectorAll('.causes li > span')].map(s => parseFloat(s.textContent))"
+    )
+    assert sum(shares) == pytest.approx(100, abs=0.5)
+    assert "9 of 300 nodes: the 6 least trusted and 3" in opened.text("#node")
 
 
 def test_the_arrow_keys_move_the_choice(opened):

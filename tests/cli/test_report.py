@@ -39,7 +39,7 @@ def test_the_page_of_a_run_agrees_with_its_results(run, tmp_path):
     levels = json.loads((run / "results.json").read_text())["levels"]
     scores = levels[-1]["scores"]
     cards = {card["label"]: card["value"] for card in content["headline"]["cards"]}
-    assert cards["Accuracy"] == f"{100 * scores['accuracy']:.1f} %"
+    assert cards["Right answers"] == f"{100 * scores['accuracy']:.1f} %"
     assert content["figures"]["noise"]["level"] == [level["noise"] for level in levels]
     for part, values in content["figures"]["noise"]["parts"].items():
         wanted = [level["scores"]["by_source"][part] for level in levels]

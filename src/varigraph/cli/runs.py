@@ -107,8 +107,7 @@ def report(
     with explained(as_json=as_json), progress_bars() as progress:
         from varigraph.data import add_noise
         from varigraph.studies.run import METHOD
-        from varigraph.studies.run_page import run_page
-        from varigraph.studies.saved_run import SavedRun, audit_study
+        from varigraph.studies.saved_run import SavedRun, audit_study, run_page
 
         made = SavedRun.read(run, root=root, progress=progress)
         level = made.chosen(noise)

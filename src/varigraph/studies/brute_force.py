@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -69,16 +69,14 @@ def brute_force(
 
 def _compared(model: nn.Module, noisy: Data, study: Study, progress: Progress) -> BruteForce:
     draws = max(FEWEST_DRAWS, DRAWS_PER_MASK * study.samples)
-    options: dict[str, Any] = {"links": study.reading, "nodes": noisy.test_mask}
+    asked = partial(predict, model, noisy, links=study.reading, nodes=noisy.test_mask)
 
     def error_bars(sources: tuple[str, ...] | None) -> tuple[float, float]:
-        asked = {**options, "sources": sources}
-        truth = predict(model, noisy, method="sampled", samples=draws, seed=study.seed + 1, **asked)
+        seed = study.seed
+        truth = asked(sources=sources, method="sampled", samples=draws, seed=seed + 1)
         progress("brute force", 1 if sources is None else 2, 2)
-        ours = predict(model, noisy, method=METHOD, seed=study.seed, **asked)
-        theirs = predict(
-            model, noisy, method=PUBLISHED, samples=study.samples, seed=study.seed, **asked
-        )
+        ours = asked(sources=sources, method=METHOD, seed=seed)
+        theirs = asked(sources=sources, method=PUBLISHED, samples=study.samples, seed=seed)
         answer = ours.mean.argmax(1)
         return _ratio(ours, truth, answer), _ratio(theirs, truth, answer)
 

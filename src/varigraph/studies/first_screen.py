@@ -18,8 +18,7 @@ from varigraph.studies.brute_force import BruteForce, brute_force
 from varigraph.studies.config import Progress, quiet
 from varigraph.studies.folder import claimed, read_config
 from varigraph.studies.run import Outcome, made_by, run
-from varigraph.studies.run_page import run_page, trusted
-from varigraph.studies.saved_run import SavedRun
+from varigraph.studies.saved_run import SavedRun, run_page, trusted
 
 #: Columns of a terminal.
 WIDTH = 80

@@ -1,10 +1,10 @@
-"""A run that is already there: read back from its folder, and audited against brute force."""
+"""A run that is already there: read back from its folder, audited, and shown on a page."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from torch import nn
 from torch_geometric.data import Data
 
 from varigraph.choices import Method
-from varigraph.data import load
+from varigraph.data import add_noise, load
 from varigraph.errors import FileError, OptionError
 from varigraph.files.whole_file import UnusedFileWarning
-from varigraph.prediction import Prediction
+from varigraph.prediction import Prediction, calibrate
 from varigraph.quantify import Audit, Level, audit
+from varigraph.reporting.page import report
 from varigraph.studies.config import Progress, Study
 from varigraph.studies.folder import CONFIG, Arrays, Pieces, read_config, unreadable
 from varigraph.studies.links import LinkSource
@@ -30,6 +31,9 @@ from varigraph.studies.run import (
     restored,
 )
 from varigraph.training import PaperNetwork
+
+#: The page of a run, in its folder.
+PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -188,4 +192,48 @@ def audit_study(
         links=study.reading,
         seed=study.seed,
         nodes=noisy.test_mask,
+    )
+
+
+def trusted(prediction: Prediction, run: SavedRun) -> Prediction:
+    """The same answers and error bars, with a trust that was learned on validation nodes.
+
+    Args:
+        prediction: of the run.
+        run: that made it.
+    """
+    learned = calibrate(prediction, run.graph.y, nodes=run.graph.val_mask).apply(prediction)
+    return replace(prediction, chance=learned.chance)
+
+
+def run_page(
+    run: SavedRun,
+    *,
+    noise: float,
+    path: Path | None = None,
+    explain: int = 30,
+    audit: Audit | None = None,
+) -> Path:
+    """Write the page about a run at one level of noise.
+
+    Args:
+        run: what was finished.
+        noise: a level that is.
+        path: the file; ``report.html`` in the folder of the run if left out.
+        explain: how many nodes to explain.
+        audit: of the method, if there was one.
+    """
+    study = run.study
+    return report(
+        trusted(run.prediction(noise), run),
+        add_noise(run.graph, percent=noise, seed=study.seed),
+        model=run.model,
+        path=path or run.folder / PAGE,
+        title=f"{study.dataset}, noise {noise:g} %, seed {study.seed}",
+        levels=run.levels(),
+        audit=audit,
+        explain=explain,
+        links=study.reading,
+        about=run.about(noise),
+        warnings=run.warnings(),
     )

@@ -28,21 +28,45 @@ def sage(graph, outputs):
         return GraphSAGE(graph.num_features, 8, 2, outputs).eval()
 
 
-def test_the_largest_shares_are_listed_and_the_others_are_the_rest():
+def test_causes_add_up_to_the_variance_of_the_answer_with_the_weights_among_them():
     prediction, graph = made_up()
     subject, model = PageSubject.of(prediction, graph), sage(graph, 3)
     found = causes(subject, model, graph, count=6, **OPTIONS)
-    chosen, _ = explained(subject.variance, 6)
+    chosen, _ = explained(-prediction.mean.max(1).values, 6)
     assert list(found["nodes"]) == [str(node) for node in chosen.tolist()]
-    for node, entry in found["nodes"].items():
-        output = int(prediction.mean[int(node)].argmax())
-        blame = vg.attribute(model, graph, int(node), output=output, top=1000, links="bernoulli")
-        every = sorted((cause.share for cause in [*blame.nodes, *blame.links]), reverse=True)
-        assert entry["std"] == pytest.approx(blame.variance**0.5)
+    for name, entry in found["nodes"].items():
+        node = int(name)
+        output = int(prediction.mean[node].argmax())
+        whole = sum(float(var[node, output]) for var in prediction.by_source.values())
+        share = {part: float(v[node, output]) / whole for part, v in prediction.by_source.items()}
+        by_kind = dict.fromkeys(share, 0.0)
+        for cause in entry["causes"]:
+            by_kind[cause["kind"]] += cause["share"]
+        assert sum(by_kind.values()) + entry["rest"] == pytest.approx(1, abs=1e-6)
+        for part in ("weights", "interactions"):
+            assert by_kind[part] == pytest.approx(share[part], abs=2e-3)
+        assert by_kind["features"] <= share["features"] + 1e-6
+        assert by_kind["links"] <= share["links"] + 1e-6
         shares = [cause["share"] for cause in entry["causes"]]
-        assert shares == pytest.approx(every[: len(shares)])
-        assert entry["rest"] == pytest.approx(sum(every[len(shares) :]), abs=1e-6)
-    assert "6 of 40 nodes: the 4 most uncertain and 2 spread" in found["note"]
+        assert shares == sorted(shares, reverse=True)
+    assert "6 of 40 nodes: the 4 least trusted and 2 spread" in found["note"]
+
+
+def test_features_are_divided_as_attribute_divides_them():
+    prediction, graph = made_up()
+    del graph.edge_prob
+    subject, model = PageSubject.of(prediction, graph), sage(graph, 3)
+    found = causes(subject, model, graph, count=3, **OPTIONS)
+    for name, entry in found["nodes"].items():
+        node = int(name)
+        output = int(prediction.mean[node].argmax())
+        blame = vg.attribute(model, graph, node, output=output, top=1000, links="bernoulli")
+        wanted = {cause.node: cause.variance for cause in blame.nodes}
+        listed = {c["ends"][0]: c["share"] for c in entry["causes"] if c["kind"] == "features"}
+        first, *others = listed
+        for other in others:
+            ratio = wanted[other] / wanted[first]
+            assert listed[other] / listed[first] == pytest.approx(ratio, rel=1e-3)
 
 
 def test_values_are_explained_too():

@@ -10,7 +10,9 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 
 import varigraph as vg
 from reporting.page.made_up import EVIL, content_of, made_up, regression
-from varigraph.errors import FileError, OptionError
+from varigraph.errors import FileError, GraphError, OptionError
+from varigraph.moments import Gaussian
+from varigraph.prediction import Prediction
 
 
 @pytest.fixture
@@ -29,14 +31,15 @@ def test_the_headline_agrees_with_scikit_learn(page):
     test = graph.test_mask
     best, labels = prediction.mean.argmax(1)[test], graph.y[test]
     found = cards(content)
-    assert found["Accuracy"]["value"] == f"{100 * accuracy_score(labels, best):.1f} %"
+    assert found["Right answers"]["value"] == f"{100 * accuracy_score(labels, best):.1f} %"
     ours, plain = (
         roc_auc_score(mean[test].argmax(1) != labels, -mean[test].max(1).values)
         for mean in (prediction.mean, prediction.plain)
     )
     assert found["Errors found"]["value"] == f"{ours:.3f}"
     assert found["Errors found"]["hint"].endswith(f"{plain:.3f}")
-    parts = {part: float(var.mean()) for part, var in prediction.by_source.items()}
+    rows, answer = np.arange(400), prediction.mean.argmax(1)
+    parts = {p: float(var[rows, answer].mean()) for p, var in prediction.by_source.items()}
     total = sum(parts.values())
     for part, share in content["headline"]["shares"].items():
         assert share == pytest.approx(parts[part] / total, rel=1e-5)
@@ -60,9 +63,13 @@ def test_the_table_holds_every_node(page):
     nodes = content_of(vg.report(prediction, graph, path=page))["nodes"]
     assert np.allclose(np.reshape(nodes["mean"], (40, 3)), prediction.mean, rtol=1e-3)
     assert np.allclose(np.reshape(nodes["std"], (40, 3)), prediction.total.sqrt(), rtol=1e-2)
-    sources = [var.sum(1) for var in prediction.by_source.values()]
+    rows, answer = np.arange(40), prediction.mean.argmax(1)
+    sources = [var[rows, answer] for var in prediction.by_source.values()]
     assert np.allclose(nodes["sources"], torch.stack(sources), rtol=1e-2)
-    assert np.allclose(nodes["variance"], prediction.total.sum(1), rtol=1e-2)
+    assert np.allclose(nodes["variance"], prediction.total[rows, answer], rtol=1e-2)
+    assert np.allclose(nodes["trust"], prediction.mean.max(1).values, rtol=1e-3)
+    less = [int((prediction.trust < trust).sum()) for trust in prediction.trust]
+    assert nodes["rank"] == less
     assert nodes["truth"] == graph.y.tolist()
     assert nodes["group"] == [2 if node % 2 == 0 else 0 for node in range(40)]
     assert nodes["names"] == graph.node_names
@@ -87,6 +94,34 @@ def test_values_get_a_page_of_their_own_figures(page):
     assert content["figures"]["risk"] is None
     assert content["figures"]["histogram"]["wrong"] is None
     assert content["nodes"]["truth"][0] is None
+    first = content["figures"]["intervals"][0]
+    assert first["mean"] == sorted(first["mean"])
+    assert len(first["node"]) == 29
+    prediction, graph = regression()
+    reach = 1.6448536 * prediction.total[first["node"], 0].sqrt()
+    assert np.allclose(first["high"], prediction.mean[first["node"], 0] + reach, rtol=1e-3)
+    assert np.allclose(
+        first["low"], prediction.mean[first["node"], 0] - reach, rtol=1e-3, atol=1e-3
+    )
+    assert np.allclose(first["truth"], graph.y[first["node"], 0], rtol=1e-3)
+
+
+def test_pairs_have_a_page_with_their_names_and_their_truth(page):
+    prediction, graph = made_up()
+    pairs = torch.tensor([[0, 1, 2], [5, 6, 39]])
+    yes = torch.tensor([[0.9], [0.2], [0.6]])
+    parts = {part: torch.full_like(yes, 0.01) for part in prediction.by_source}
+    linked = Prediction(yes, parts, Gaussian(yes, yes), "made up", 0, "binary")
+    graph.edge_label = torch.tensor([1, 0, 0])
+    content = content_of(vg.report(linked, graph, path=page, links_to_score=pairs))
+    assert content["nodes"]["names"] == ["n0 – n5", "n1 – n6", f"n2 – {EVIL}"]
+    assert content["outputs"] == ["no", "yes"]
+    assert content["nodes"]["truth"] == [1, 0, 0]
+    assert content["nodes"]["answer"] == [1, 0, 1]
+    assert cards(content)["Right answers"]["value"] == "66.7 %"
+    assert cards(content)["Pairs"]["value"] == "3"
+    with pytest.raises(GraphError, match="links_to_score"):
+        vg.report(linked, graph, path=page, links_to_score=pairs[:, :2])
 
 
 def test_without_labels_and_without_variance_there_is_still_a_page(page):

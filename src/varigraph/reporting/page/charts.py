@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from varigraph.metrics import accuracy, ece, interval_coverage, risk_coverage, spot_errors
+from varigraph.metrics import accuracy, risk_coverage, spot_errors
 from varigraph.metrics.calibration import Reliability
 from varigraph.quantify.levels import Levels
 from varigraph.reporting.page.document import rounded
-from varigraph.reporting.page.subject import PageSubject
+from varigraph.reporting.page.subject import LEVEL, PageSubject
 
 
 def headline(subject: PageSubject) -> dict[str, Any]:
@@ -27,18 +27,18 @@ def headline(subject: PageSubject) -> dict[str, Any]:
         "cards": [
             dict(zip(("label", "value", "hint"), card, strict=True)) for card in _cards(subject)
         ],
-        "shares": shares(subject.by_source, subject.parts),
+        "shares": shares(torch.stack([*map(subject.shown, subject.by_source)]), subject.parts),
     }
 
 
-def shares(by_source: Tensor, parts: Sequence[str]) -> dict[str, float]:  # [parts, nodes, outputs]
+def shares(by_source: Tensor, parts: Sequence[str]) -> dict[str, float]:  # [parts, nodes]
     """Each source's part of the mean variance, adding up to 1; all 0 where nothing is uncertain.
 
     Args:
         by_source: variance due to each source.
         parts: their names.
     """
-    means = by_source.flatten(1).mean(1)
+    means = by_source.mean(1)
     total = means.sum()
     return dict(zip(parts, (means / total.where(total > 0, 1)).tolist(), strict=True))
 
@@ -47,7 +47,8 @@ Card = tuple[str, str, str]
 
 
 def _cards(subject: PageSubject) -> list[Card]:
-    size = ("Nodes", f"{len(subject.mean):,}", "in the graph")
+    kind, where = ("Nodes", "in the graph") if subject.pairs is None else ("Pairs", "of nodes")
+    size = (kind, f"{len(subject.mean):,}", where)
     if subject.truth is None or not bool(subject.scored.any()):
         return [size, _spread(subject)]
     judged = _classified(subject, subject.truth) if subject.classification else _valued(subject)
@@ -58,15 +59,8 @@ def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
     nodes = subject.scored
     mean, labels = subject.mean[nodes], truth[nodes]
     plain = None if subject.plain is None else subject.plain[nodes]
-    spotted = spot_errors(mean, labels, -mean.max(1).values, plain=plain)
-    cards = [
-        ("Accuracy", f"{100 * accuracy(mean, labels):.1f} %", f"of {subject.scored_as}"),
-        (
-            "Calibration error",
-            f"{100 * ece(mean, labels):.1f} %",
-            "mean gap to the share of right answers",
-        ),
-    ]
+    spotted = spot_errors(mean, labels, -subject.trust[nodes], plain=plain)
+    cards = [("Right answers", f"{100 * accuracy(mean, labels):.1f} %", f"of {subject.scored_as}")]
     if spotted.auroc is not None:
         rival = spotted.confidence_auroc
         beside = f"; of the plain softmax {rival:.3f}" if plain is not None and rival else ""
@@ -76,22 +70,25 @@ def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
 
 def _valued(subject: PageSubject) -> list[Card]:
     assert subject.truth is not None
+    assert subject.low is not None
+    assert subject.high is not None
     nodes = subject.scored
-    mean, var, truth = subject.mean[nodes], subject.total[nodes], subject.truth[nodes]
-    error = (mean - truth).square().mean().sqrt()
+    truth = subject.truth[nodes]
+    error = (subject.mean[nodes] - truth).square().mean().sqrt()
+    inside = (truth >= subject.low[nodes]) & (truth <= subject.high[nodes])
     return [
         ("Root mean square error", f"{error:.3g}", f"of {subject.scored_as}"),
         (
-            "Within 90 % intervals",
-            f"{100 * interval_coverage(mean, var, truth):.1f} %",
+            f"Within {100 * LEVEL:.0f} % intervals",
+            f"{100 * float(inside.double().mean()):.1f} %",
             "of the true values",
         ),
     ]
 
 
 def _spread(subject: PageSubject) -> Card:
-    what = "a class probability" if subject.classification else "an answer"
-    std = subject.total.mean().sqrt()
+    what = "the answer's probability" if subject.classification else "an answer"
+    std = subject.variance.mean().sqrt()
     return ("Typical error bar", f"± {std:.2g}", f"of {what}, root of the mean variance")
 
 
@@ -111,8 +108,41 @@ def charts(subject: PageSubject, levels: Levels) -> dict[str, Any]:
         "reliability": _reliability(subject) if judged else None,
         "risk": _risk(subject) if judged else None,
         "noise": _noise(levels, subject.parts) if levels else None,
+        "intervals": _intervals(subject),
         "histogram": _histogram(subject, judged=judged),
     }
+
+
+#: Outputs that get a chart of intervals each.
+OUTPUTS = 4
+#: Intervals that can be told apart on a screen.
+SHOWN = 120
+
+
+def _intervals(subject: PageSubject) -> list[dict[str, Any]] | None:
+    """For each output its values from low to high with their intervals, and the truth if known."""
+    if subject.low is None or subject.high is None:
+        return None
+    low, high = subject.low, subject.high
+    known = bool(subject.scored.any())
+    nodes = subject.scored.nonzero()[:, 0] if known else torch.arange(len(subject.mean))
+    found = []
+    for output in range(min(subject.mean.size(1), OUTPUTS)):
+        order = nodes[subject.mean[nodes, output].argsort(stable=True)]
+        places = torch.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().long()
+        chosen = order[places]
+        truth = None if not known or subject.truth is None else subject.truth[chosen, output]
+        found.append(
+            {
+                "node": chosen.tolist(),
+                "mean": rounded(subject.mean[chosen, output]),
+                "low": rounded(low[chosen, output]),
+                "high": rounded(high[chosen, output]),
+                "truth": None if truth is None else rounded(truth),
+                "of": len(order),
+            }
+        )
+    return found
 
 
 def _reliability(subject: PageSubject) -> dict[str, Any]:
@@ -167,7 +197,7 @@ def _histogram(subject: PageSubject, *, judged: bool) -> dict[str, Any] | None:
 
 
 def _confidence(subject: PageSubject) -> Tensor:  # [scored nodes]
-    return subject.mean[subject.scored].max(1).values.clamp(0, 1)
+    return subject.trust[subject.scored].clamp(0, 1)
 
 
 def _wrong(subject: PageSubject) -> Tensor:  # [scored nodes] bool

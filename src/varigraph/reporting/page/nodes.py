@@ -13,8 +13,11 @@ from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
 from varigraph.moments.links import coins_of
 from varigraph.prediction.calling import Forward
+from varigraph.prediction.least_trusted import RESIDUAL
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
+from varigraph.prediction.sources.source import INTERACTIONS
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.quantify import Attribution, attribute
 from varigraph.quantify.attribute import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
@@ -32,13 +35,23 @@ def nodes(subject: PageSubject) -> dict[str, Any]:
         "count": len(subject.mean),
         "names": subject.node_names,
         "mean": rounded(subject.mean),
-        "answer": subject.mean.argmax(1).tolist() if subject.classification else None,
+        "answer": subject.doubt.output.tolist(),
         "std": rounded(subject.total.sqrt(), digits=3),
         "variance": rounded(subject.variance),
-        "sources": [rounded(part) for part in subject.by_source.sum(2)],
+        "trust": rounded(subject.trust),
+        "rank": _ranks(subject.trust),
+        "low": None if subject.low is None else rounded(subject.low),
+        "high": None if subject.high is None else rounded(subject.high),
+        "sources": [rounded(subject.shown(part)) for part in subject.by_source],
         "truth": _whole(truth) if subject.classification else _values(truth),
         "group": _group(subject),
     }
+
+
+def _ranks(trust: Tensor) -> list[int]:  # [nodes]
+    """How many nodes are trusted less than each."""
+    ranks: list[int] = torch.searchsorted(trust.sort().values, trust).tolist()
+    return ranks
 
 
 def _whole(truth: Tensor | None) -> list[int] | None:  # [nodes]
@@ -129,6 +142,8 @@ def causes(
         links: how ``edge_prob`` is read.
         forward: how the model is called.
     """
+    if subject.pairs is not None:
+        return {"nodes": {}, "note": "Single causes are computed for nodes, not for pairs."}
     if model is None or count == 0:
         return {"nodes": {}, "note": "Causes were not computed for this page."}
     if not _data_uncertain(graph, links):
@@ -136,8 +151,8 @@ def causes(
             "nodes": {},
             "note": "Nothing in the data is uncertain, so nothing in it is a cause.",
         }
-    chosen, most = explained(subject.variance, count)
-    best = subject.mean.argmax(1) if subject.classification else subject.total.argmax(1)
+    chosen, most = explained(-subject.trust, count)
+    best = subject.doubt.output
     found = {
         node: attribute(
             model,
@@ -151,27 +166,28 @@ def causes(
         for node, output in zip(chosen.tolist(), best[chosen].tolist(), strict=True)
     }
     note = (
-        f"Causes were computed for {len(chosen):,} of {len(best):,} nodes: the {most:,} most "
-        f"uncertain and {len(chosen) - most:,} spread evenly over the others."
+        f"Causes were computed for {len(chosen):,} of {len(best):,} nodes: the {most:,} least "
+        f"trusted and {len(chosen) - most:,} spread evenly over the others."
     )
-    return {"nodes": {str(node): _entry(why) for node, why in found.items()}, "note": note}
+    entries = {str(node): _entry(why, subject, node) for node, why in found.items()}
+    return {"nodes": entries, "note": note}
 
 
-def explained(variance: Tensor, count: int) -> tuple[Tensor, int]:  # [nodes] -> [chosen]
-    """The most uncertain nodes, then some that are spread evenly over the ranks of the others.
+def explained(doubt: Tensor, count: int) -> tuple[Tensor, int]:  # [nodes] -> [chosen]
+    """The most doubtful nodes, then some that are spread evenly over the ranks of the others.
 
     Args:
-        variance: of each node.
-        count: how many to choose; two thirds of them are the most uncertain ones.
+        doubt: about each node.
+        count: how many to choose; two thirds of them are the most doubtful ones.
 
     Returns:
-        The nodes, and how many of them are the most uncertain.
+        The nodes, and how many of them are the most doubtful.
 
     Example:
         >>> explained(torch.tensor([0.1, 0.9, 0.3, 0.2]), 3)
         (tensor([1, 2, 0]), 2)
     """
-    order = variance.argsort(descending=True, stable=True)
+    order = doubt.argsort(descending=True, stable=True)
     if count >= len(order):
         return order, len(order)
     most = -(-2 * count // 3)
@@ -185,26 +201,61 @@ def _data_uncertain(graph: Data, links: Reading) -> bool:
     return uncertain_links or bool(feature_variance(graph).any())
 
 
-def _entry(found: Attribution) -> dict[str, Any]:
-    """Links and nodes, largest share first, which add up to the variance, and single features."""
-    parts: list[NodeShare | LinkShare] = sorted(
-        [*found.nodes, *found.links], key=lambda cause: -cause.share
-    )
-    listed = [cause for cause in parts[:LISTED] if cause.share >= WORTH]
+def _entry(found: Attribution, subject: PageSubject, node: int) -> dict[str, Any]:
+    """Causes with their shares of the whole variance, largest first, the weights among them.
+
+    Features and links are divided further; what is not listed is the rest, so that all add up to
+    the variance that the page has for this answer.
+    """
+    total = float(subject.variance[node]) or 1.0
+    parts = {
+        part: max(0.0, float(subject.shown(var)[node])) / total
+        for part, var in zip(subject.parts, subject.by_source, strict=True)
+    }
+    divided = [
+        _line(found, cause, _scaled(cause.variance, found, kind, parts))
+        for kind, single in ((FEATURES, found.nodes), (LINKS, found.links))
+        for cause in single
+    ]
+    whole = [
+        {"what": WHOLE.get(part, part), "share": share, "kind": part}
+        for part, share in parts.items()
+        if part not in (FEATURES, LINKS)
+    ]
+    lines = sorted([*divided, *whole], key=lambda line: -line["share"])
+    listed = [line for line in lines[:LISTED] if line["share"] >= WORTH]
     return {
-        "std": found.variance**0.5,
-        "causes": [_line(found, cause) for cause in listed],
-        "rest": max(0.0, 1 - sum(cause.share for cause in listed)),
+        "causes": listed,
+        "rest": max(0.0, 1 - sum(line["share"] for line in listed)),
         "features": [
-            {"what": found.names.of(feature), "share": feature.share}
+            {
+                "what": found.names.of(feature),
+                "share": _scaled(feature.variance, found, FEATURES, parts),
+            }
             for feature in found.features[:LISTED_FEATURES]
         ],
     }
 
 
-def _line(found: Attribution, cause: NodeShare | LinkShare) -> dict[str, Any]:
+#: Sources that are not divided further, in words.
+WHOLE = {
+    WEIGHTS: "the weights of the network",
+    INTERACTIONS: "several causes together",
+    RESIDUAL: "the network's own error",
+}
+
+
+def _scaled(variance: float, found: Attribution, kind: str, parts: dict[str, float]) -> float:
+    """A cause's share: its part of its source, times what the source has of the whole."""
+    source = found.by_source.get(kind, 0.0)
+    return parts.get(kind, 0.0) * variance / source if source > 0 else 0.0
+
+
+def _line(found: Attribution, cause: NodeShare | LinkShare, share: float) -> dict[str, Any]:
     if isinstance(cause, LinkShare):
         ends = [cause.source, cause.target]
-        return {"what": found.names.of(cause), "share": cause.share, "kind": LINKS, "ends": ends}
+        what, do = found.names.of(cause), "verify it"
+        return {"what": what, "share": share, "kind": LINKS, "ends": ends, "do": do}
     what = f"features of {found.names.of(cause)}"
-    return {"what": what, "share": cause.share, "kind": FEATURES, "ends": [cause.node]}
+    line = {"what": what, "share": share, "kind": FEATURES, "ends": [cause.node]}
+    return {**line, "do": "measure them again"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from reprlib import repr as shortened
 from typing import Any, TypeVar, get_args
 
-from torch import nn
+from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from varigraph.choices import Reading
@@ -17,8 +17,9 @@ from varigraph.errors import OptionError
 from varigraph.files import check_target, write_text
 from varigraph.options import one_of, path_of, text, whole
 from varigraph.prediction import Prediction
-from varigraph.prediction.calling import Forward
+from varigraph.prediction.calling import Forward, Pairs, pairs_of
 from varigraph.quantify import Audit, Level
+from varigraph.reporting.page.advice import actions, verdicts
 from varigraph.reporting.page.charts import charts, headline
 from varigraph.reporting.page.document import document, plotly_script
 from varigraph.reporting.page.nodes import causes, neighbours, nodes
@@ -39,14 +40,16 @@ def report(
     explain: int = 30,
     links: Reading = "removed",
     forward: Forward | None = None,
+    links_to_score: Pairs | None = None,
     about: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> Path:
     """One HTML file that opens offline: where a network is unsure, and why.
 
-    It holds the accuracy and the calibration, the variance by source, charts, a searchable table
-    of all nodes, and for a chosen node its answers with error bars, its neighbourhood and what
-    contributed most. Nothing is fetched when it is opened. An earlier file is replaced.
+    It says whether trust and intervals hold, what the doubt is due to and what would help, and has
+    charts, a searchable table of all nodes, and for a chosen node its answers with error bars, its
+    neighbourhood, the causes of its variance and what to do about them. Nothing is fetched when it
+    is opened. An earlier file is replaced.
 
     Args:
         prediction: for all nodes, see :func:`varigraph.predict`.
@@ -58,10 +61,12 @@ def report(
         levels: what was measured at each level of noise, for the chart of variance against noise.
         audit: of the method, see :func:`varigraph.audit`.
         explain: how many nodes to explain by :func:`varigraph.attribute`, which runs the model
-            forward and back for each: two thirds are the most uncertain nodes, one third is spread
+            forward and back for each: two thirds are the least trusted nodes, one third is spread
             over the others.
         links: how ``edge_prob`` is read.
         forward: how to call the model, as for :func:`varigraph.predict`.
+        links_to_score: pairs of nodes that the prediction is about, as for
+            :func:`varigraph.predict`; their truth is ``graph.edge_label``.
         about: what else to say about how it was made, such as ``{"Seed": 0}``.
         warnings: sentences that a reader must see first.
 
@@ -91,7 +96,7 @@ def report(
     _check_remarks(about, audit)
     target, plotly = path_of("path", path, remedy='path="report.html"'), plotly_script()
     check_target(target)  # before the work, so that mistakes show early
-    subject = PageSubject.of(prediction, graph)
+    subject = PageSubject.of(prediction, graph, _pairs(links_to_score, graph))
     content = {
         "title": title,
         "warnings": warnings,
@@ -99,16 +104,24 @@ def report(
         "outputs": subject.output_names,
         "parts": list(subject.parts),
         "groups": list(GROUPS.values()),
+        "rows": "nodes" if subject.pairs is None else "pairs",
         "scored": subject.scored_as,
+        "verdicts": [verdict._asdict() for verdict in verdicts(subject, prediction)],
+        "actions": actions(subject),
         "headline": headline(subject),
         "figures": charts(subject, levels),
         "nodes": nodes(subject),
-        "links": neighbours(graph),
+        "links": neighbours(graph) if subject.pairs is None else {"count": 0},
         "causes": causes(subject, model, graph, count=explain, links=links, forward=forward),
         "making": making(prediction, audit, about),
     }
     write_text(target, document(content, title=title, plotly=plotly))
     return target
+
+
+def _pairs(pairs: Pairs | None, graph: Data) -> Tensor | None:  # -> [2, pairs]
+    found = pairs_of(pairs, graph)
+    return None if found is None else found.cpu()
 
 
 def _all(name: str, values: Iterable[Kind], kind: type[Kind], *, remedy: str) -> list[Kind]:

@@ -17,7 +17,10 @@ from varigraph.metrics.inputs import tensors
 from varigraph.options import text
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import all_parts
+from varigraph.trust.confidence import Doubt, doubt
 
+#: Share of the true values that intervals are to hold.
+LEVEL = 0.9
 #: Which part of the data a node belongs to, as its mask is called and as it is shown.
 GROUPS = {"train_mask": "training", "val_mask": "validation", "test_mask": "test"}
 
@@ -38,7 +41,11 @@ class PageSubject:
         scored_as: these nodes in words.
         node_names: what the nodes are called; None for their numbers.
         output_names: what the classes or outputs are called.
+        trust: higher for answers that are likelier to be right, ``[nodes]``.
+        low: where the 90 % intervals of values begin, ``[nodes, outputs]``; None for probabilities.
+        high: where they end.
         plain: answers of the network by itself, ``[nodes, outputs]``; None where unknown.
+        pairs: rows that are pairs of nodes, ``[2, rows]``; None where they are the nodes.
     """
 
     mean: Tensor
@@ -52,22 +59,31 @@ class PageSubject:
     scored_as: str
     node_names: Sequence[str] | None
     output_names: Sequence[str]
+    trust: Tensor
+    low: Tensor | None = None
+    high: Tensor | None = None
     plain: Tensor | None = None
+    pairs: Tensor | None = None
 
     @classmethod
-    def of(cls, prediction: Prediction, graph: Data) -> PageSubject:
+    def of(
+        cls, prediction: Prediction, graph: Data, pairs: Tensor | None = None
+    ) -> PageSubject:  # [2, rows]
         """Check that both belong together.
 
         Args:
             prediction: for all nodes of the graph.
             graph: with ``y`` where the truth is known, -1 (or NaN, for values) where it is not.
+            pairs: of nodes that the prediction is about, if it is not about nodes; then the truth
+                is ``edge_label``.
 
         Raises:
             GraphError: they do not fit together, or hold numbers that are not finite.
             OptionError: the prediction is not a ``Prediction``.
         """
         check_one_kind(graph)
-        mean, parts = _moments(prediction, graph)
+        rows = graph.num_nodes if pairs is None else pairs.shape[1]
+        mean, parts = _moments(prediction, rows, "pairs" if pairs is not None else "nodes")
         if not bool(mean.isfinite().all() and parts.isfinite().all()):
             raise GraphError(
                 "the prediction holds numbers that are not finite", "look at model(x, edge_index)"
@@ -75,9 +91,14 @@ class PageSubject:
         if prediction.task == "binary":
             mean, parts = torch.cat([1 - mean, mean], 1), parts.expand(-1, -1, 2)
         classification = prediction.task in ("classification", "binary")
-        truth, known = _truth(graph, mean, prediction.task)
+        given = graph.get("y" if pairs is None else "edge_label")
+        truth, known = _truth(given, mean, prediction.task)
         masks = {name: _mask(graph, name) for name in GROUPS if graph.get(name) is not None}
-        scored, scored_as = _scored(masks.get("test_mask"), known)
+        masks = masks if pairs is None else {}
+        kind = "nodes" if pairs is None else "pairs"
+        scored, scored_as = _scored(masks.get("test_mask"), known, kind)
+        low, high = _interval(prediction)
+        names = _names(graph, "node_names", graph.num_nodes)
         return cls(
             mean=mean,
             by_source=parts,
@@ -88,9 +109,13 @@ class PageSubject:
             masks=masks,
             scored=scored,
             scored_as=scored_as,
-            node_names=_names(graph, "node_names", len(mean)),
-            output_names=_output_names(graph, mean.size(1), prediction.task),
+            node_names=names if pairs is None else _pair_names(pairs, names),
+            output_names=_output_names(graph, mean.size(1), prediction.task, kind),
+            trust=prediction.trust.detach().cpu().double(),
+            low=low,
+            high=high,
             plain=_plain(prediction),
+            pairs=pairs,
         )
 
     @property
@@ -99,9 +124,22 @@ class PageSubject:
         return self.by_source.sum(0).clamp_min(0)  # sampled interactions may be negative
 
     @property
+    def doubt(self) -> Doubt:
+        """The output of each node that the page tells about, and what its doubt consists of."""
+        return doubt(self.mean, self.total, "classification" if self.classification else self.task)
+
+    @property
     def variance(self) -> Tensor:  # [nodes]
-        """Variance of a node: that of its answers, added up."""
-        return self.total.sum(1)
+        """Variance of the answer of each node that the page tells about."""
+        return self.shown(self.total)
+
+    def shown(self, values: Tensor) -> Tensor:  # [nodes, outputs] -> [nodes]
+        """Of all outputs the one that the page tells about.
+
+        Args:
+            values: a number for each of them.
+        """
+        return values.gather(1, self.doubt.output[:, None])[:, 0]
 
     @property
     def wrong(self) -> Tensor | None:  # [nodes] bool
@@ -111,7 +149,7 @@ class PageSubject:
         return self.mean.argmax(1) != self.truth
 
 
-def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
+def _moments(prediction: Prediction, rows: int, kind: str) -> tuple[Tensor, Tensor]:
     """Means and parts of the variance, ``[nodes, outputs]`` and ``[parts, nodes, outputs]``."""
     if not isinstance(prediction, Prediction):
         raise OptionError(
@@ -121,10 +159,12 @@ def _moments(prediction: Prediction, graph: Data) -> tuple[Tensor, Tensor]:
     names = all_parts(prediction.by_source)
     named: dict[str, Any] = {part: prediction.by_source.get(part) for part in names}
     mean, *parts = (each.cpu().double() for each in tensors(mean=prediction.mean, **named))
-    if mean.dim() != 2 or len(mean) != graph.num_nodes or mean.size(1) == 0:
+    if mean.dim() != 2 or len(mean) != rows or mean.size(1) == 0:
+        remedy = "predict all of its nodes: vg.predict(model, graph) without nodes="
+        if kind == "pairs":
+            remedy = "give the same links_to_score to vg.predict and to vg.report"
         raise GraphError(
-            f"the prediction has shape {tuple(mean.shape)}, the graph {graph.num_nodes} nodes",
-            "predict all of its nodes: vg.predict(model, graph) without nodes=",
+            f"the prediction has shape {tuple(mean.shape)}, the graph {rows} {kind}", remedy
         )
     for part, var in zip(names, parts, strict=True):
         if var.shape != mean.shape:
@@ -143,15 +183,30 @@ def _plain(prediction: Prediction) -> Tensor | None:  # [nodes, outputs]
     return torch.cat([1 - plain, plain], 1) if prediction.task == "binary" else plain
 
 
-def _truth(graph: Data, mean: Tensor, task: Task) -> tuple[Tensor | None, Tensor]:
+def _interval(prediction: Prediction) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """The 90 % intervals of values, ``[nodes, outputs]``; probabilities have error bars alone."""
+    if prediction.task != "regression":
+        return None, None
+    low, high = prediction.interval(LEVEL)
+    return low.detach().cpu().double(), high.detach().cpu().double()
+
+
+def _pair_names(pairs: Tensor, names: Sequence[str] | None) -> list[str]:
+    called = [
+        [str(node) if names is None else names[node] for node in end] for end in pairs.tolist()
+    ]
+    return [f"{source} – {target}" for source, target in zip(*called, strict=True)]
+
+
+def _truth(given: Any, mean: Tensor, task: Task) -> tuple[Tensor | None, Tensor]:
     """The truth, and for which nodes it is known, ``[nodes]`` bool.
 
     Of several labels, each true or not, none is compared: what a page says is about one answer.
     """
     nodes, outputs = mean.shape
-    if graph.get("y") is None or task == "multilabel":
+    if given is None or task == "multilabel":
         return None, torch.zeros(nodes, dtype=torch.bool)
-    (y,) = tensors(y=graph.y)
+    (y,) = tensors(y=given)
     classification = task != "regression"
     if task == "binary" and bool(((y == 0) | (y == 1) | (y == -1)).all()):
         y = y.long()  # floats, for the loss that one logit has
@@ -178,18 +233,21 @@ def _mask(graph: Data, name: str) -> Tensor:  # -> [nodes] bool
     return mask.cpu()
 
 
-def _scored(test: Tensor | None, known: Tensor) -> tuple[Tensor, str]:  # [nodes] bool, each
+def _scored(
+    test: Tensor | None, known: Tensor, kind: str
+) -> tuple[Tensor, str]:  # [nodes] bool, each
     if test is not None and bool((test & known).any()):
         known = test & known
-        return known, f"{int(known.sum()):,} test nodes"
-    return known, f"{int(known.sum()):,} nodes with a known truth"
+        return known, f"{int(known.sum()):,} test {kind}"
+    return known, f"{int(known.sum()):,} {kind} with a known truth"
 
 
-def _output_names(graph: Data, count: int, task: Task) -> list[str]:
+def _output_names(graph: Data, count: int, task: Task, kind: str) -> list[str]:
     """Names of classes or labels, where the graph has them; else no and yes, or numbers."""
-    names = None if task == "regression" else _names(graph, "class_names", count)
     numbers = ["no", "yes"] if task == "binary" else [str(output) for output in range(count)]
-    return names or numbers
+    if task == "regression" or kind == "pairs":  # class_names are those of nodes
+        return numbers
+    return _names(graph, "class_names", count) or numbers
 
 
 def _names(graph: Data, field: str, count: int) -> list[str] | None:

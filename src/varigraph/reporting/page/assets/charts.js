@@ -18,8 +18,12 @@ function layout(changes) {
 }
 
 // Draws as soon as plotly is there, and again whenever the theme changes.
-function chart(target, describe) {
+function chart(target, describe, says) {
   drawn.set(target, describe);
+  if (says) {
+    target.setAttribute("role", "img");
+    target.setAttribute("aria-label", says);
+  }
   if (!window.Plotly) return;
   const { data, layout: changes } = describe();
   Plotly.react(target, data, layout(changes), { displayModeBar: false, responsive: true });
@@ -39,7 +43,8 @@ function split(values, total) {
   return () => ({
     data: content.parts.map((part, place) => ({
       type: "bar", orientation: "h", name: part, y: [""], x: [shares[place]],
-      marker: { color: partColour(part) }, hovertemplate: part + " %{x:.1%}<extra></extra>",
+      marker: { color: partColour(part), pattern: { shape: PATTERNS[part] ?? "|", fgcolor: colour("panel"), fillmode: "overlay", solidity: 0.3, size: 7 } },
+      hovertemplate: part + " %{x:.1%}<extra></extra>",
     })),
     layout: {
       barmode: "relative", bargap: 0, showlegend: false, margin: { l: 0, r: 0, t: 4, b: 4 },
@@ -51,9 +56,9 @@ function split(values, total) {
 // The sources by name, each with its share.
 function splitKey(values, total) {
   return element("div", { class: "key" }, ...content.parts.map((part, place) =>
-    element("span", {}, element("i", { class: "dot", style: `background:var(--${part}, var(--plain))` }),
-      `${part} ${percent(total > 0 ? values[place] / total : 0)}`)));
+    element("span", {}, signed(part), `${part} ${percent(total > 0 ? values[place] / total : 0)}`)));
 }
+const splitText = (values, total) => content.parts.map((part, place) => `${part} ${percent(total > 0 ? values[place] / total : 0)}`).join(", ");
 
 function reliability(found) {
   const reach = (end) => found.observed.map((value, place) => Math.abs(found[end][place] - value));
@@ -64,11 +69,11 @@ function reliability(found) {
         x: found.predicted, y: found.observed, customdata: found.count, mode: "lines+markers", name: "observed, 95 % interval",
         line: { color: colour("ours") },
         error_y: { type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), thickness: 1, width: 3 },
-        hovertemplate: "confidence %{x:.2f}<br>right %{y:.2f}<br>%{customdata} nodes<extra></extra>",
+        hovertemplate: "trust %{x:.2f}<br>right %{y:.2f}<br>%{customdata} answers<extra></extra>",
       },
     ],
     layout: {
-      xaxis: { title: { text: "confidence" }, range: [0, 1.02] },
+      xaxis: { title: { text: "trust" }, range: [0, 1.02] },
       yaxis: { title: { text: "share of right answers" }, range: [-0.02, 1.04] },
     },
   });
@@ -86,7 +91,7 @@ function risk(found) {
       ...(found.plain ? [line("plain", "plain softmax", "rival", "dot")] : []),
     ],
     layout: {
-      xaxis: { title: { text: "share of nodes accepted" }, tickformat: ".0%", range: [0, 1.02] },
+      xaxis: { title: { text: "share of answers accepted" }, tickformat: ".0%", range: [0, 1.02] },
       yaxis: { title: { text: "share of errors" }, tickformat: ".0%", rangemode: "tozero" },
     },
   });
@@ -113,7 +118,8 @@ function histogram(found) {
   const middle = found.right.map((_, place) => Math.sqrt(found.edges[place] * found.edges[place + 1]));
   const width = found.right.map((_, place) => found.edges[place + 1] - found.edges[place]);
   const bars = (counts, name, shade) => ({
-    type: "bar", x: middle, y: counts, width, name, marker: { color: colour(shade) }, opacity: 0.9,
+    type: "bar", x: middle, y: counts, width, name, opacity: 0.9,
+    marker: { color: colour(shade), pattern: { shape: shade === "wrong" ? "/" : "", fgcolor: colour("panel"), fillmode: "overlay", size: 6 } },
     hovertemplate: "%{y} nodes near %{x:.2g}<extra>" + name + "</extra>",
   });
   return () => ({
@@ -122,8 +128,36 @@ function histogram(found) {
       : [bars(found.right, "nodes", "right")],
     layout: {
       barmode: "stack", bargap: 0.05,
-      xaxis: { type: "log", title: { text: "variance of a node" }, exponentformat: "power" },
+      xaxis: { type: "log", title: { text: "variance of the answer" }, exponentformat: "power" },
       yaxis: { title: { text: "nodes" } },
+    },
+  });
+}
+
+// Values from low to high with their intervals; a truth outside is a cross.
+function intervals(found) {
+  const at = found.mean.map((_, place) => place);
+  const missed = (place) => found.truth[place] < found.low[place] || found.truth[place] > found.high[place];
+  const truth = (name, outside, symbol, shade) => {
+    const shown = at.filter((place) => missed(place) === outside);
+    return {
+      x: shown, y: shown.map((place) => found.truth[place]), text: shown.map((place) => plain(nameOf(found.node[place]))), mode: "markers", name,
+      marker: { color: colour(shade), symbol, size: outside ? 9 : 6 }, hovertemplate: "%{text}: truth %{y:.4g}<extra></extra>",
+    };
+  };
+  return () => ({
+    data: [
+      {
+        x: at, y: found.mean, text: found.node.map((node) => plain(nameOf(node))), mode: "markers", name: "answer, 90 % interval",
+        marker: { color: colour("ours"), size: 5, symbol: "line-ew-open" },
+        error_y: { type: "data", symmetric: false, array: at.map((i) => found.high[i] - found.mean[i]), arrayminus: at.map((i) => found.mean[i] - found.low[i]), thickness: 1.2, width: 0, color: colour("ours") },
+        hovertemplate: "%{text}: %{y:.4g}<extra></extra>",
+      },
+      ...(found.truth ? [truth("truth inside", false, "circle", "plain"), truth("truth outside", true, "x", "wrong")] : []),
+    ],
+    layout: {
+      xaxis: { title: { text: `${found.mean.length} of ${found.of} ${content.rows}, by value` }, showticklabels: false },
+      yaxis: { title: { text: "value" } },
     },
   });
 }
@@ -134,7 +168,10 @@ function answers(node) {
     data: [{
       type: "bar", x: row(nodes.mean), y: content.outputs.map(plain), orientation: "h",
       error_x: { type: "data", array: row(nodes.std), color: colour("text"), thickness: 1.2, width: 4 },
-      marker: { color: content.outputs.map((_, k) => (classes && k !== answer[node] ? colour("right") : colour("accent"))) },
+      marker: {
+        color: content.outputs.map((_, k) => (classes && k !== answer[node] ? colour("right") : colour("accent"))),
+        pattern: { shape: content.outputs.map((_, k) => (classes && k !== answer[node] ? "/" : "")), fgcolor: colour("panel"), fillmode: "overlay", size: 6, solidity: 0.25 },
+      },
       hovertemplate: "%{x:.3f} ± %{error_x.array:.3f}<extra></extra>",
     }],
     layout: {

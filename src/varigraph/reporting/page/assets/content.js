@@ -25,20 +25,35 @@ function element(tag, options = {}, ...children) {
   return made;
 }
 
-const answer = nodes.answer ?? new Int32Array(nodes.count); // of all digits, not of those that are shown
-const mainSource = Int8Array.from(nodes.variance, (variance, node) => {
-  const parts = nodes.sources.map((part) => part[node]);
-  return variance > 0 ? parts.indexOf(Math.max(...parts)) : -1;
-});
-const byVariance = Array.from(nodes.variance.keys()).sort((a, b) => nodes.variance[b] - nodes.variance[a]);
-// Share of the nodes that are at least as uncertain, by which nodes are coloured and filtered.
-const rank = new Float64Array(nodes.count);
-byVariance.forEach((node, place) => {
-  const before = place > 0 ? byVariance[place - 1] : -1;
-  rank[node] = before >= 0 && nodes.variance[before] === nodes.variance[node] ? rank[before] : place / nodes.count;
-});
+// Sources are told apart by a sign and a pattern as well as by their colour.
+const SIGNS = { features: "■", links: "▲", weights: "●", interactions: "◆", residual: "✚", "the network itself": "○" };
+const PATTERNS = { features: "", links: "/", weights: ".", interactions: "x", residual: "+" };
+const signOf = (part) => SIGNS[part] ?? "◇";
+const signed = (part) => element("i", { class: "sign", text: signOf(part), style: `color:var(--${cssName(part)}, var(--plain))`, "aria-hidden": "true" });
+const cssName = (part) => part.replace(/[^a-z_-]/gi, "-");
+
+const answer = nodes.answer; // of all digits, not of those that are shown
+const actions = content.actions;
+const causeOf = (node) => (actions.main[node] < 0 ? "nothing" : actions.causes[actions.main[node]]);
+const remedyOf = (node) => (actions.main[node] < 0 ? "" : actions.remedies[actions.main[node]]);
+const byTrust = Array.from(nodes.rank.keys()).sort((a, b) => nodes.rank[a] - nodes.rank[b] || a - b);
+// Share of the nodes that are trusted less, by which nodes are coloured and filtered.
+const rank = Float64Array.from(nodes.rank, (place) => place / nodes.count);
+
+// Whether the truth lies in the interval, of all outputs; null where one is not known.
+function held(node) {
+  if (!nodes.low || !nodes.truth) return null;
+  const places = Array.from({ length: outputs }, (_, output) => node * outputs + output);
+  if (places.some((at) => nodes.truth[at] === null)) return null;
+  return places.every((at) => nodes.low[at] <= nodes.truth[at] && nodes.truth[at] <= nodes.high[at]);
+}
 
 function verdict(node) {
-  if (!classes || !nodes.truth || nodes.truth[node] < 0) return "unknown";
+  if (!classes) {
+    const inside = held(node);
+    return inside === null ? "unknown" : inside ? "right" : "wrong";
+  }
+  if (!nodes.truth || nodes.truth[node] < 0) return "unknown";
   return nodes.truth[node] === answer[node] ? "right" : "wrong";
 }
+const MARKS = { right: "✓ ", wrong: "✗ ", unknown: "" };

@@ -28,7 +28,7 @@ function neighboursOf(node) {
     const other = otherEnd(link, node);
     least.set(other, Math.min(chance(link), least.get(other) ?? 1));
   }
-  return [...least.keys()].sort((a, b) => least.get(a) - least.get(b) || nodes.variance[b] - nodes.variance[a]);
+  return [...least.keys()].sort((a, b) => least.get(a) - least.get(b) || nodes.rank[a] - nodes.rank[b]);
 }
 
 function shape(tag, attributes, title) {
@@ -42,7 +42,7 @@ function shape(tag, attributes, title) {
   return made;
 }
 
-// From calm to tense by rank: the most uncertain nodes of the graph are the reddest.
+// From calm to tense by rank: the least trusted nodes of the graph are the reddest, and the largest.
 const shade = (node) =>
   `color-mix(in oklab, var(--tense) ${Math.round(100 * (1 - rank[node]) ** 2)}%, var(--calm))`;
 
@@ -62,10 +62,13 @@ function drawLink(picture, link, from, to, { main, labelled = false }) {
 }
 
 function drawNode(picture, node, at, centre, choose) {
-  const text = `${nameOf(node)}: ${classes ? content.outputs[answer[node]] + ", " : ""}variance ${short(nodes.variance[node])}`;
+  const known = verdict(node);
+  const told = classes ? `${content.outputs[answer[node]]}, trust ${short(nodes.trust[node])}` : value(node);
+  const text = `${nameOf(node)}: ${told}${known === "wrong" ? (classes ? ", wrong" : ", truth outside") : ""}`;
+  const size = (centre ? 13 : 7) + 5 * (1 - rank[node]) ** 2;
   const disc = shape("circle", {
-    cx: at.x, cy: at.y, r: centre ? 15 : 10, fill: shade(node), class: centre ? "centre" : "other",
-    stroke: verdict(node) === "wrong" ? "var(--wrong)" : "var(--soft)", "stroke-width": centre ? 2.5 : 1.2,
+    cx: at.x, cy: at.y, r: size, fill: shade(node), class: centre ? "centre" : "other",
+    stroke: known === "wrong" ? "var(--wrong)" : "var(--soft)", "stroke-width": centre ? 2.5 : 1.2,
   }, text);
   if (!centre) disc.addEventListener("click", () => choose(node));
   const label = shape("text", {
@@ -75,6 +78,10 @@ function drawNode(picture, node, at, centre, choose) {
   const name = nameOf(node);
   label.textContent = name.length > 10 ? name.slice(0, 9) + "…" : name;
   picture.append(disc, label);
+  if (known !== "wrong") return;
+  const cross = shape("text", { x: at.x, y: at.y + 4, "text-anchor": "middle", class: "cross" });
+  cross.textContent = "✗";
+  picture.append(cross);
 }
 
 // The neighbours that are drawn and, where there is room, the nodes two steps away.
@@ -103,7 +110,7 @@ function neighbourhood(node, choose) {
   const heights = [...places.values()].map((at) => at.y);
   const top = Math.min(...heights) - 35;
   const viewBox = `-280 ${top} 560 ${Math.max(...heights) + 40 - top}`;
-  const picture = shape("svg", { id: "neighbourhood", viewBox, role: "img", "aria-label": `Neighbourhood of node ${nameOf(node)}` });
+  const picture = shape("svg", { id: "neighbourhood", viewBox, role: "img", "aria-label": `${nameOf(node)} and its neighbours. ${neighbourhoodNote(node)}` });
   const seen = new Set(linksOf(node));
   const labelled = seen.size <= LABELLED;
   for (const one of [...places.keys()].slice(1)) {
@@ -127,7 +134,7 @@ function neighbourhoodNote(node) {
   if (all === 0) return "It has no neighbours.";
   const { inner, outer, beyond } = rings(node);
   const first = all > inner.length
-    ? `${inner.length} of its ${all} neighbours are drawn, those with the most doubtful links and then the most uncertain`
+    ? `${inner.length} of its ${all} neighbours are drawn, those with the most doubtful links and then the least trusted`
     : all === 1 ? "Its one neighbour is drawn" : `All ${all} neighbours are drawn`;
   const second = outer.length ? `, and ${outer.length} of ${beyond} nodes two steps away` : "";
   return first + second + ".";

@@ -1,5 +1,5 @@
 // Fills the page and listens to its reader.
-const STEPS = { "": "all", 0.01: "most uncertain 1 %", 0.05: "most uncertain 5 %", 0.1: "most uncertain 10 %", 0.25: "most uncertain 25 %" };
+const STEPS = { "": "all", 0.01: "least trusted 1 %", 0.05: "least trusted 5 %", 0.1: "least trusted 10 %", 0.25: "least trusted 25 %" };
 
 function options(id, entries) {
   byId(id).append(...entries.map(([value, text]) => element("option", { value, text })));
@@ -8,32 +8,62 @@ function options(id, entries) {
 function fillFilters() {
   const numbered = (names) => [["", "all"], ...names.map((name, number) => [number, name])];
   options("uncertainty", Object.entries(STEPS));
-  options("source", numbered(content.parts));
+  options("source", numbered(actions.causes));
   options("answer", numbered(content.outputs));
-  options("verdict", [["", "all"], ["right", "answered rightly"], ["wrong", "answered wrongly"], ["unknown", "unknown"]]);
+  const truths = classes ? ["✓ answered rightly", "✗ answered wrongly"] : ["✓ within the interval", "✗ outside the interval"];
+  options("verdict", [["", "all"], ["right", truths[0]], ["wrong", truths[1]], ["unknown", "unknown"]]);
   options("group", numbered(content.groups));
   options("explained", [["", "all"], ["yes", "with causes"]]);
   byId("answerLabel").hidden = !classes;
-  byId("verdictLabel").hidden = !classes || !nodes.truth;
+  byId("verdictLabel").hidden = !nodes.truth;
   byId("groupLabel").hidden = !nodes.group;
 }
 
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const FIGURES = [
-  ["reliability", "Reliability", () => `Confidence against the share of right answers, ${content.scored}.`, reliability],
-  ["risk", "Risk and coverage", () => "Share of errors when only the most certain nodes are accepted; lower is better. Confidence is the highest expected probability.", risk],
-  ["noise", "Variance against noise", () => "Mean variance of an answer by source, as the features get noisier.", noise],
-  ["histogram", "Variances of right and wrong answers", () => "Variance of a node: that of its answers, added up.", histogram],
+  ["reliability", "Does trust hold?", () => `Trust against the share of right answers, ${content.scored}; on the dashed line it holds.`, reliability,
+    (found) => "Trust and share of right answers: " + found.predicted.map((value, place) => `${short(value)}: ${short(found.observed[place])} of ${found.count[place]}`).join("; ")],
+  ["risk", "What refusing does", () => "Share of errors when only the most trusted answers are accepted; lower is better.", risk,
+    (found) => `Mean share of errors: by our trust ${short(found.ours.area)}` + (found.plain ? `, by the plain softmax ${short(found.plain.area)}` : "")],
+  ["noise", "Variance against noise", () => "Mean variance of an answer by source, as the features get noisier.", noise,
+    (found) => "Mean variance at each level of noise: " + found.level.map((level, place) => `${level} %: ${short(content.parts.reduce((sum, part) => sum + found.parts[part][place], 0))}`).join("; ")],
+  ["histogram", "Variances of right and wrong answers", () => "Variance of the answer of each node.", histogram,
+    (found) => `Answers by variance, from ${short(found.edges[0])} to ${short(found.edges[found.edges.length - 1])}`],
 ];
 
+function addFigure(id, heading, about, describe, says) {
+  const target = element("div", { class: "chart", id });
+  byId("figures").append(element("figure", {}, element("figcaption", { text: heading }, element("small", { text: about })), target));
+  chart(target, describe, `${heading}. ${says}`);
+}
+
 function fillFigures() {
-  for (const [name, title, about, describe] of FIGURES) {
+  for (const [place, found] of (content.figures.intervals ?? []).entries()) {
+    const heading = content.figures.intervals.length > 1 ? `Intervals of output ${content.outputs[place]}` : "Intervals";
+    const outside = found.truth ? found.truth.filter((truth, i) => truth < found.low[i] || truth > found.high[i]).length : 0;
+    const says = found.truth ? `${outside} of ${found.truth.length} true values lie outside.` : `${found.mean.length} values with their intervals.`;
+    addFigure(place === 0 ? "intervals" : `intervals${place}`, heading, "Answers from low to high with the interval that is to hold 90 % of the true values. " + says, intervals(found), says);
+  }
+  for (const [name, title, about, describe, says] of FIGURES) {
     const found = content.figures[name];
     if (!found) continue;
-    const heading = name === "histogram" && !found.wrong ? "Variances" : title;
-    const target = element("div", { class: "chart", id: name });
-    byId("figures").append(element("figure", {}, element("figcaption", { text: heading }, element("small", { text: about() })), target));
-    chart(target, describe(found));
+    addFigure(name, name === "histogram" && !found.wrong ? "Variances" : title, about(), describe(found), says(found));
   }
+}
+
+const TONES = { good: "✓", alarm: "!", note: "i" };
+function fillVerdicts() {
+  byId("verdicts").append(...content.verdicts.map(({ tone, title, text, advice }) => element("div", { class: `verdict ${tone}`, role: tone === "alarm" ? "alert" : "note" },
+    element("i", { text: TONES[tone], "aria-hidden": "true" }),
+    element("div", {}, element("b", { text: title }), ...(text ? [element("p", { text })] : []), ...(advice ? [element("p", { class: "advice", text: advice })] : [])))));
+}
+
+// What would help all answers together.
+function fillTodo() {
+  const lines = actions.whole.map(({ cause, share, remedy }) => element("li", {}, signed(actions.causes[cause]), `${remedy} (${actions.causes[cause]}: ${percent(share)} of all doubt)`));
+  const plan = actions.plan.map((text) => element("p", { text }));
+  const none = element("p", { class: "soft", text: "Nothing is uncertain here: no noise, no doubtful link, no dropout was given." });
+  byId("todo").append(element("h3", { text: "What to do" }), ...(lines.length ? [element("ol", {}, ...lines)] : [none]), ...plan);
 }
 
 function fillText() {
@@ -49,6 +79,7 @@ function fillText() {
 function listen() {
   window.addEventListener("load", redraw); // plotly is large and comes last: text and table need not wait
   byId("filters").addEventListener("input", filter);
+  byId("clear").addEventListener("click", clearFilters);
   byId("filters").addEventListener("submit", (event) => event.preventDefault());
   byId("rows").addEventListener("scroll", renderRows, { passive: true });
   byId("rows").addEventListener("keydown", (event) => {
@@ -69,8 +100,10 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 dark.addEventListener("change", () => setTheme(dark.matches ? "dark" : "light"));
 setTheme(dark.matches ? "dark" : "light");
 fillText();
+fillVerdicts();
+fillTodo();
 const shares = content.parts.map((part) => content.headline.shares[part]);
-chart(byId("shares"), split(shares, 1));
+chart(byId("shares"), split(shares, 1), "Variance by source: " + splitText(shares, 1));
 byId("shares").after(splitKey(shares, 1));
 fillFilters();
 renderHeader();

@@ -1,27 +1,34 @@
 // The table of nodes. Only the rows in view exist, so that any number of nodes stays quick.
 const ROW = 34; // height of a row, as the style has it
 const EXTRA = 8; // rows kept ready above and below
-const state = { shown: [], by: "variance", falling: true, chosen: -1 };
+const state = { shown: [], by: "trust", falling: false, chosen: -1 };
 
 const place = (node) => node * outputs + answer[node];
+const value = (node) => `${short(nodes.mean[place(node)])} ± ${short(nodes.std[place(node)])}`;
+const range = (node) => `${short(nodes.low[place(node)])} to ${short(nodes.high[place(node)])}`;
 const columns = [
-  { key: "node", label: "Node", value: (node) => (nodes.names ? nodes.names[node] : node), text: nameOf },
-  classes
-    ? { key: "answer", label: "Answer", value: (node) => content.outputs[answer[node]], text: (node) => content.outputs[answer[node]], missed: true }
-    : { key: "answer", label: "Value", value: (node) => nodes.mean[place(node)], text: (node) => `${short(nodes.mean[place(node)])} ± ${short(nodes.std[place(node)])}` },
-  ...(classes ? [{ key: "confidence", label: "Probability", roomy: true, value: (node) => nodes.mean[place(node)], text: (node) => `${nodes.mean[place(node)].toFixed(2)} ± ${nodes.std[place(node)].toFixed(2)}` }] : []),
-  { key: "variance", label: "Variance", value: (node) => nodes.variance[node], text: (node) => short(nodes.variance[node]) },
-  { key: "source", label: "Source", value: (node) => content.parts[mainSource[node]] ?? "", text: (node) => content.parts[mainSource[node]] ?? "none", dot: true },
+  { key: "node", label: content.rows === "pairs" ? "Pair" : "Node", value: (node) => (nodes.names ? nodes.names[node] : node), text: nameOf },
+  ...(classes
+    ? [
+      { key: "answer", label: "Answer", value: (node) => content.outputs[answer[node]], text: (node) => MARKS[verdict(node)] + content.outputs[answer[node]], missed: true },
+      { key: "confidence", label: "Probability", value: (node) => nodes.mean[place(node)], text: (node) => `${nodes.mean[place(node)].toFixed(2)} ± ${nodes.std[place(node)].toFixed(2)}` },
+      { key: "trust", label: "Trust", value: (node) => nodes.rank[node], text: (node) => nodes.trust[node].toFixed(2) },
+    ]
+    : [
+      { key: "answer", label: "Value", value: (node) => nodes.mean[place(node)], text: value },
+      ...(nodes.low ? [{ key: "interval", label: "90 % interval", value: (node) => nodes.high[place(node)] - nodes.low[place(node)], text: (node) => MARKS[verdict(node)] + range(node), missed: true }] : []),
+      { key: "trust", label: "Trust, by rank", roomy: true, value: (node) => nodes.rank[node], text: (node) => `${nodes.rank[node] + 1} of ${nodes.count}` },
+    ]),
+  { key: "source", label: "Mainly due to", roomy: true, value: causeOf, text: (node) => (actions.main[node] < 0 ? "nothing" : `${causeOf(node)}, ${percent(actions.share[node])}`), sign: true },
+  { key: "help", label: "What would help", roomy: true, value: remedyOf, text: remedyOf },
 ];
 
 function cell(shown, node) {
   const made = element("td", { text: shown.text(node) });
   if (shown.roomy) made.classList.add("roomy");
   if (shown.missed && verdict(node) === "wrong") made.classList.add("missed");
-  if (shown.dot && mainSource[node] >= 0) {
-    made.prepend(element("span", { class: "dot", style: `background:var(--${content.parts[mainSource[node]]}, var(--plain))` }));
-  }
   made.title = made.textContent;
+  if (shown.sign && actions.main[node] >= 0) made.prepend(signed(causeOf(node)));
   return made;
 }
 
@@ -37,6 +44,8 @@ function renderRows() {
   const view = byId("rows");
   const first = Math.max(0, Math.floor(view.scrollTop / ROW) - EXTRA);
   const last = Math.min(state.shown.length, first + Math.ceil(view.clientHeight / ROW) + 2 * EXTRA);
+  byId("rows").hidden = state.shown.length === 0;
+  byId("nothing").hidden = state.shown.length > 0;
   byId("body").replaceChildren(space(first), ...state.shown.slice(first, last).map(row), space(state.shown.length - last));
 }
 
@@ -52,7 +61,7 @@ function renderHeader() {
 }
 
 function sortBy(key) {
-  state.falling = state.by === key ? !state.falling : key === "variance" || key === "confidence";
+  state.falling = state.by === key ? !state.falling : key === "interval";
   state.by = key;
   renderHeader();
   filter();
@@ -76,15 +85,20 @@ function filter() {
   const fits = (node) =>
     (!text || nameOf(node).toLowerCase().includes(text) || String(node) === text) &&
     (!wanted.uncertainty || rank[node] < Number(wanted.uncertainty)) &&
-    (!wanted.source || mainSource[node] === Number(wanted.source)) &&
+    (!wanted.source || actions.main[node] === Number(wanted.source)) &&
     (!wanted.answer || answer[node] === Number(wanted.answer)) &&
     (!wanted.verdict || verdict(node) === wanted.verdict) &&
     (!wanted.group || nodes.group[node] === Number(wanted.group)) &&
     (!wanted.explained || node in content.causes.nodes);
-  state.shown = sorted(byVariance.filter(fits));
-  byId("matches").textContent = `${state.shown.length.toLocaleString("en")} of ${nodes.count.toLocaleString("en")} nodes`;
+  state.shown = sorted(byTrust.filter(fits));
+  byId("matches").textContent = `${state.shown.length.toLocaleString("en")} of ${nodes.count.toLocaleString("en")} ${content.rows}`;
   byId("rows").scrollTop = 0;
   renderRows();
+}
+
+function clearFilters() {
+  for (const field of byId("filters").elements) field.value = "";
+  filter();
 }
 
 function choose(node) {
