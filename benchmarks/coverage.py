@@ -20,9 +20,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from torch_geometric.data import Data
-from trust import DATA_SETS, NETWORKS, trained
 
 import varigraph as vg
+from trust import DATA_SETS, NETWORKS, trained
 
 SCORES = ("threshold", "adaptive")
 
@@ -63,7 +63,9 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--memory", default="2GiB")
     options = parser.parse_args()
-    print("| data | network | sets by | hold the truth | classes |\n|---|---|---|---|---|", flush=True)
+    print(
+        "| data | network | sets by | hold the truth | classes |\n|---|---|---|---|---|", flush=True
+    )
     for dataset in options.datasets:
         for network in options.networks:
             graph = vg.load(dataset, root=options.data, seed=0).to(options.device)
@@ -83,11 +85,9 @@ def main() -> None:
             for name, pairs in told.items():
                 values = torch.tensor(pairs)
                 mean, error = values.mean(0), values.std(0) / len(values) ** 0.5
-                print(
-                    f"| {dataset} | {network} | {name} | {100 * mean[0]:.2f} ± {100 * error[0]:.2f} %"
-                    f" | {mean[1]:.3f} ± {error[1]:.3f} |",
-                    flush=True,
-                )
+                held = f"{100 * mean[0]:.2f} ± {100 * error[0]:.2f} %"
+                size = f"{mean[1]:.3f} ± {error[1]:.3f}"
+                print(f"| {dataset} | {network} | {name} | {held} | {size} |", flush=True)
 
 
 if __name__ == "__main__":

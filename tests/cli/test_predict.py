@@ -464,7 +464,7 @@ def test_a_graph_or_a_run_is_needed(explained, networks, tmp_path):
 
 
 def test_what_is_not_installed_is_named(explained, command, monkeypatch, tmp_path):
-    table = import_module("varigraph.studies.own_model.prediction_table")
+    table = import_module("varigraph.prediction.table")
     monkeypatch.setattr(table, "find_spec", lambda name: None)
     said = explained("predict", *command, "--out", tmp_path / "nodes.parquet")
     assert "pip install pyarrow" in said

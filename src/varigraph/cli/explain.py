@@ -91,8 +91,8 @@ def explain(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
+        from varigraph.prediction.table import check_table_file, write_table
         from varigraph.studies.own_model.explanation import cause_columns, explanation
-        from varigraph.studies.own_model.prediction_table import check_table_file, write_table
         from varigraph.studies.own_model.subject import subject
 
         if out is not None:

@@ -93,9 +93,8 @@ def predict(
         progress_bars() as progress,
         redirect_stdout(sys.stderr),
     ):
-        from varigraph.prediction.table import table_columns
+        from varigraph.prediction.table import check_table_file, table_columns, write_table
         from varigraph.studies.own_model.answers import answered
-        from varigraph.studies.own_model.prediction_table import check_table_file, write_table
         from varigraph.studies.own_model.subject import subject
 
         if interval is not None and not 0 < interval < 1:

@@ -50,6 +50,14 @@ def paper(
             show_default="hadamard, quick none",
         ),
     ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A method of yours to compare as well, file.py:Class with fit and predict; may be "
+            "repeated.",
+            show_default="none",
+        ),
+    ] = None,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Cora only, hardly trained: does everything work?"),
@@ -91,6 +99,7 @@ def paper(
             out=out,
             root=root,
             jobs=jobs if jobs is not None else min(2, os.cpu_count() or 1),
+            own=method or (),
             progress=progress,
         )
         if write_docs is not None:

@@ -11,6 +11,7 @@ from varigraph.metrics.error_spotting import (
     spot_errors,
 )
 from varigraph.metrics.node_groups import NodeGroups, ece_by_degree, ece_by_distance
+from varigraph.metrics.score import Scores, score
 from varigraph.metrics.variances import (
     VarianceCalibration,
     gaussian_nll,
@@ -23,6 +24,7 @@ __all__ = [
     "ErrorSpotting",
     "NodeGroups",
     "RiskCoverage",
+    "Scores",
     "VarianceCalibration",
     "accuracy",
     "auroc",
@@ -39,6 +41,7 @@ __all__ = [
     "log_loss",
     "per_class_nll",
     "risk_coverage",
+    "score",
     "spot_errors",
     "variance_calibration",
 ]

@@ -63,7 +63,8 @@ class Cell:
             noises = [level["noise"] for level in record["levels"] if "accuracy" in level["scores"]]
         except (KeyError, TypeError):
             return None
-        return record if noises == list(NOISE) else None
+        same = record.get("made_by", "") == self.method.made_by
+        return record if noises == list(NOISE) and same else None
 
     def make(self, options: Options) -> None:
         """Train, predict at every level, score, write it down."""
@@ -87,6 +88,7 @@ class Cell:
             "protocol": self.method.protocol,
             "dataset": self.dataset,
             "method": self.method.name,
+            "made_by": self.method.made_by,
             "seed": self.seed,
             "levels": levels,
             "seconds": time.process_time() - start,

@@ -45,6 +45,7 @@ class Method:
         shares_network: whether it builds on the one trained network that others build on.
         per_level: whether it is trained anew for each level of noise.
         most_seeds: how many seeds it gets on data sets where it is slow.
+        made_by: tells one text of a method from another, where it may change between two calls.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Method:
     shares_network: bool = False
     per_level: bool = False
     most_seeds: Mapping[str, int] = field(default_factory=dict)
+    made_by: str = ""
 
     def seeds(self, dataset: str, wanted: int) -> range:
         """The seeds that it gets on a data set.

@@ -16,6 +16,7 @@ from varigraph.files import locked, write_json, write_text
 from varigraph.reporting.text_table import TextTable, latex, latex_document, markdown
 from varigraph.studies.comparison.cells import SLOW, TABLES, Cell, cells_of, tables_of
 from varigraph.studies.comparison.methods import METHODS, Method
+from varigraph.studies.comparison.own_method import own_method
 from varigraph.studies.comparison.pieces import Piece, unfinished
 from varigraph.studies.comparison.protocols import CHOSEN, Options, Protocol, recipe
 from varigraph.studies.comparison.results import Results
@@ -78,6 +79,7 @@ def paper_study(
     root: str | Path | None = None,
     jobs: int = 1,
     methods: Sequence[Method] = METHODS,
+    own: Sequence[str] = (),
     progress: Callable[[Step], None] | None = None,
 ) -> Outcome:
     """Make the tables of the paper, with every method at every level of noise.
@@ -98,6 +100,8 @@ def paper_study(
         jobs: processes at work. A script that asks for more than one starts its own work under
             ``if __name__ == "__main__":``.
         methods: to compare.
+        own: classes of the user's own to compare with them, ``mine.py:Mine``; see
+            :func:`~varigraph.studies.comparison.own_method.own_method`.
         progress: called after each piece.
 
     Raises:
@@ -105,6 +109,7 @@ def paper_study(
     """
     if jobs < 1:
         raise OptionError(f"jobs is {jobs}", "give at least one process: jobs=1")
+    methods = (*methods, *map(own_method, own))
     numbers = tables_of(wanted, quick=quick)
     cells = cells_of(numbers, methods, seeds=seeds)
     options = Options(Path(out), samples, links, quick, Path(root) if root is not None else None)

@@ -6,7 +6,7 @@ import torch
 
 from cli.own_networks import NAMES, NODES
 from varigraph.errors import FileError, OptionError
-from varigraph.studies.own_model.prediction_table import check_table_file, write_table
+from varigraph.prediction.table import check_table_file, write_table
 
 
 def test_names_and_numbers_come_back_from_csv(tmp_path):
