@@ -325,7 +325,7 @@ def test_what_a_reader_must_know_is_noted(networks, graph_file, tmp_path):
 def test_the_folder_of_a_run_needs_no_graph(tmp_path):
     folder = tmp_path / "run"
     study.run("cora", out=folder, samples=2, noise=(5,), epochs=1, seed=1)
-    done = predict(folder, "--method", "diagonal", "--out", tmp_path / "nodes.csv", "--json")
+    done = predict(folder, "--out", tmp_path / "nodes.csv", "--json")
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["title"] == "run run on cora"
     stored = np.load(folder / "predictions-5.npz")
