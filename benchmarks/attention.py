@@ -84,7 +84,7 @@ def row(data: str, name: str, model: nn.Module, graph: Data, percent: float, dra
         plain = seconds(lambda: model(noisy.x, noisy.edge_index), 5)
         right = model(graph.x, graph.edge_index).argmax(1)[graph.test_mask]
     accuracy = float((right == graph.y[graph.test_mask]).float().mean())
-    options = {"method": "first-order", "samples": 0, "memory": "8GiB"}
+    options = {"method": "first-order", "samples": 0, "memory": "2GiB"}
     cost = seconds(lambda: vg.predict(model, noisy, **options), 2) / plain
     found = vg.predict(model, noisy, **options).logits.var[graph.test_mask].double()
     ratio, total = found / true, found.sum() / true.sum()

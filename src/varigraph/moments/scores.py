@@ -106,7 +106,7 @@ def _ends(scores: Gaussian, backwards: list[Entry], noisy: set[int]) -> list[_En
     ends: dict[tuple[int, Sparse | None], _End] = {}
     every = torch.arange(links, device=scores.mean.device)
     start = next(i for i, entry in enumerate(backwards) if entry.value is scores)
-    widest = max(entry.value.mean.shape[1] for entry in backwards[start : start + 16])
+    widest = max(e.value.mean.shape[1] for e in backwards[start:] if len(e.value) == links)
     for some in row_slices(links, heads * widest):
         rows = every[some]
         pairs = Cotangents.identity(rows, links, scores.mean, heads)

@@ -225,13 +225,20 @@ class Budget:
             total = self.held + need + memory - room
             raise too_large(f"{what} need", total, memory, otherwise=', or method="sampled"')
 
-    def blocks(self, rows: Tensor, cost: Tensor) -> Iterator[Tensor]:  # [rows], [rows]
+    def blocks(
+        self, rows: Tensor, cost: Tensor, *, times: int = 1
+    ) -> Iterator[Tensor]:  # [rows], [rows]
         """Blocks of output nodes whose responses fit in what is left.
+
+        Args:
+            rows: the nodes.
+            cost: bytes for each of them.
+            times: by how much blocks may be larger than is quick as a rule.
 
         Raises:
             TooLargeError: the responses of one node alone do not fit.
         """
         worst = int(cost.argmax())
         self.refuse_beyond(float(cost[worst]), f"the walks that reach node {int(rows[worst])}")
-        most = AT_ONCE.get(rows.device.type, AT_ONCE["cpu"])
+        most = times * AT_ONCE.get(rows.device.type, AT_ONCE["cpu"])
         return blocks_within(rows, cost, min(self.question.room - self.held, most))

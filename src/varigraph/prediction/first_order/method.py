@@ -131,7 +131,8 @@ class FirstOrder:
                 blocks = NoiseBlocks.of(entry, root, room)
                 if blocks is not None:
                     found[entry.value.number] = blocks
-        return found
+                    room -= blocks.bytes
+        return found if room > float(self.cost(None).max()) else {}
 
     @cached_property
     def whole_root(self) -> NoiseRoot | None:
@@ -204,7 +205,10 @@ class FirstOrder:
             self.question.progress(done, len(self.rows))
 
     def _rows_at_once(self, rows: Tensor, root: NoiseRoot | None) -> Iterator[Tensor]:
-        return self.budget.blocks(rows, self.cost(root)[rows.cpu()])
+        held = sum(blocks.bytes for blocks in self.ends.values())
+        budget = replace(self.budget, held=self.budget.held + held)
+        # Walks that end early are multiplied in groups, which should be large.
+        return budget.blocks(rows, self.cost(root)[rows.cpu()], times=4 if self.ends else 1)
 
     def _block(self, rows: Tensor) -> CorrelatedLogits:
         """Some nodes; those that the root of the noise does not serve are done with all of it."""

@@ -22,9 +22,9 @@ from varigraph.prediction.first_order.noise_root import NoiseRoot
 from varigraph.sparse import Sparse
 
 #: Random signs by which the noise that a root leaves out is measured.
-SKETCH = 8
+SKETCH = 4
 #: Share of the memory that blocks may take.
-SHARE = 4
+SHARE = 0.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,51 +51,59 @@ class NoiseBlocks:
     Args:
         value: y.
         pattern: pairs v, w of nodes, sorted.
-        blocks: B, ``[pairs, features, rank]``.
-        rest: the same of a sketch of what the root leaves out, ``[pairs, features, columns]``.
+        by_degree: B of the nodes v, in groups of one degree.
+        rank: columns of the root.
         node: variance of the noise at each node, ``[nodes]``.
     """
 
     value: Gaussian
     pattern: Sparse
-    blocks: Tensor
-    rest: Tensor
+    by_degree: list[_SameDegree]
+    rank: int
     node: Tensor
+
+    @property
+    def bytes(self) -> int:
+        """What they take."""
+        return sum(group.kept.nbytes + group.rest.nbytes for group in self.by_degree)
 
     @classmethod
     def of(cls, entry: Entry, root: NoiseRoot, room: float) -> NoiseBlocks | None:
         """For a value made of the features alone; None where that is not known, or too large."""
         if isinstance(entry.value, Affine) or not entry.parents or not _plain_leaves(entry, root):
             return None
-        entries = sum(len(p) if o.matrix is None else len(o.matrix.values)
-                      for p, o in entry.parents)  # fmt: skip
-        numbers = entries * entry.value.mean.shape[1] * (SKETCH + 4 * root.rank)
-        if numbers * entry.value.mean.element_size() * SHARE > room:
+        # Operators go over the same links, but for those that look at a node alone.
+        entries = max(0 if o.matrix is None else len(o.matrix.values) for _, o in entry.parents)
+        entries += len(entry.value)
+        columns = SKETCH + root.rank + 2 * max(SKETCH, root.rank)  # kept, and while it is made
+        numbers = entries * entry.value.mean.shape[1] * columns
+        if numbers * entry.value.mean.element_size() > SHARE * room:
             return None
         kept = _spread(entry, {p.number: root.parts[p.number, ()] for p, _ in entry.parents})
-        rest = _spread(entry, _sketch(entry, root))
-        if kept is None or rest is None:
+        if kept is None:
             return None
-        return cls(entry.value, *kept, rest[1], root.noise.node)
+        pattern, groups = kept[0], list(_degrees(kept[0]))
+        blocks = [_matrices(kept[1], links) for _, links in groups]
+        rest = _spread(entry, _sketch(entry, root))
+        assert rest is not None  # of the same operators
+        others = [_matrices(rest[1], links) for _, links in groups]
+        by_degree = [_SameDegree(*group, b, o)
+                     for group, b, o in zip(groups, blocks, others, strict=True)]  # fmt: skip
+        return cls(entry.value, pattern, by_degree, root.rank, root.noise.node)
 
-    @cached_property
-    def by_degree(self) -> list[_SameDegree]:
-        """The nodes, in groups of one degree."""
-        start, found = self.pattern.start, []
-        degrees = start.diff()
-        for degree in degrees.unique().tolist():
-            if degree == 0:
-                continue
+
+def _degrees(pattern: Sparse) -> Iterator[tuple[Tensor, Tensor]]:
+    """Nodes of one degree, ``[n]``, and their links, ``[n, degree]``."""
+    start, degrees = pattern.start, pattern.start.diff()
+    for degree in degrees.unique().tolist():
+        if degree > 0:
             node = (degrees == degree).nonzero().ravel()
-            entry = start[node][:, None] + torch.arange(degree, device=node.device)
-            both = (each[entry].transpose(1, 2).flatten(2) for each in (self.blocks, self.rest))
-            found.append(_SameDegree(node, entry, *both))
-        return found
+            yield node, start[node][:, None] + torch.arange(degree, device=node.device)
 
-    @property
-    def rank(self) -> int:
-        """Columns of the root."""
-        return self.blocks.shape[2]
+
+def _matrices(blocks: Tensor, links: Tensor) -> Tensor:  # -> [n, features, degree * columns]
+    """The blocks of each node beside each other."""
+    return blocks[links].transpose(1, 2).flatten(2)
 
 
 def _plain_leaves(entry: Entry, root: NoiseRoot) -> bool:
@@ -110,24 +118,26 @@ def _plain_leaves(entry: Entry, root: NoiseRoot) -> bool:
 
 def _spread(entry: Entry, parts: Mapping[int, Tensor]) -> tuple[Sparse, Tensor] | None:
     """Blocks of all parents together, on the pairs of any of them."""
-    nodes, keys, blocks = len(entry.parents[0][0]), [], []
+    nodes, rows = len(entry.parents[0][0]), len(entry.value)
+    if any(len(parent) != nodes for parent, _ in entry.parents):
+        return None
+    every = torch.arange(rows, device=entry.value.mean.device)
+    keys = [
+        every * nodes + every if o.matrix is None else o.matrix.rows * nodes + o.matrix.columns
+        for _, o in entry.parents
+    ]
+    reached, place = torch.unique(torch.cat(keys), return_inverse=True)
+    total: Tensor | None = None
     for parent, operator in entry.parents:
         block = operator.of_root(parts[parent.number])
-        if block is None or len(parent) != nodes:
+        if block is None:
             return None
-        every = torch.arange(nodes, device=block.device)
-        matrix = operator.matrix
-        keys.append(
-            every * nodes + every if matrix is None else matrix.rows * nodes + matrix.columns
-        )
-        blocks.append(block)
-    reached, place = torch.unique(torch.cat(keys), return_inverse=True)
-    total = blocks[0].new_zeros(len(reached), *blocks[0].shape[1:])
-    for block in blocks:
+        total = block.new_zeros(len(reached), *block.shape[1:]) if total is None else total
         total.index_add_(0, place[: len(block)], block)
         place = place[len(block) :]
+    assert total is not None
     ones = torch.ones_like(reached, dtype=total.dtype)
-    return Sparse(reached // nodes, reached % nodes, ones, (len(entry.value), nodes)), total
+    return Sparse(reached // nodes, reached % nodes, ones, (rows, nodes)), total
 
 
 def _sketch(entry: Entry, root: NoiseRoot) -> dict[int, Tensor]:
@@ -184,8 +194,8 @@ class Ended:
     def to_noise(self) -> Cotangents:
         r""":math:`T_{uw} = \sum_v T_{uv} B_{vw}`, in the columns of the root."""
         outputs, rank = self.pairs.values.shape[1], self.at.rank
-        found = [walks.on(self.pairs.values, walks.kept) for walks in self.walks]
-        values = torch.cat([each.transpose(2, 3).reshape(-1, outputs * rank) for each in found])
+        found = [each.transpose(2, 3).reshape(-1, outputs * rank) for each in self._kept]
+        values = torch.cat(found)
         keys = torch.cat([walks.key.ravel() for walks in self.walks])
         reached, place = torch.unique(keys, return_inverse=True)
         total = values.new_zeros(len(reached), outputs * rank).index_add_(0, place, values)
@@ -196,7 +206,7 @@ class Ended:
     def covariances(self, noise: Cotangents) -> Tensor:  # -> [pairs, outputs, features]
         r""":math:`Cov(z_u, y_v) = \sum_w Cov(z_u, \xi_w) B_{vw}'`."""
         outputs, rank = noise.values.shape[1:]
-        found = noise.values.new_zeros(len(self.pairs.row), outputs, self.at.blocks.shape[1])
+        found = noise.values.new_zeros(len(self.pairs.row), outputs, self.at.value.mean.shape[1])
         for walks in self.walks:
             count, ways, degree = walks.key.shape
             moved = noise.values[torch.searchsorted(noise.keys, walks.key)]
@@ -209,10 +219,15 @@ class Ended:
         """Variance of the outputs from what the root keeps and leaves out, walk by walk."""
         values = self.pairs.values
         each = values.new_empty(2, *values.shape[:2])
-        for walks in self.walks:
-            for number, blocks in enumerate((walks.kept, walks.rest)):
-                each[number, walks.pair] = walks.energy(walks.on(values, blocks))
+        for walks, kept in zip(self.walks, self._kept, strict=True):
+            for number, walked in enumerate((kept, walks.on(values, walks.rest))):
+                each[number, walks.pair] = walks.energy(walked)
         return self.pairs.sum_rows(each[0]), self.pairs.sum_rows(each[1])
+
+    @cached_property
+    def _kept(self) -> list[Tensor]:
+        """Cotangents at the end of all walks."""
+        return [walks.on(self.pairs.values, walks.kept) for walks in self.walks]
 
     @cached_property
     def walks(self) -> list[_Walks]:
