@@ -120,7 +120,7 @@ function histogram(found) {
   const bars = (counts, name, shade) => ({
     type: "bar", x: middle, y: counts, width, name, opacity: 0.9,
     marker: { color: colour(shade), pattern: { shape: shade === "wrong" ? "/" : "", fgcolor: colour("panel"), fillmode: "overlay", size: 6 } },
-    hovertemplate: "%{y} nodes near %{x:.2g}<extra>" + name + "</extra>",
+    hovertemplate: "%{y} near %{x:.2g}<extra>" + name + "</extra>",
   });
   return () => ({
     data: found.wrong
@@ -129,7 +129,7 @@ function histogram(found) {
     layout: {
       barmode: "stack", bargap: 0.05,
       xaxis: { type: "log", title: { text: "variance of the answer" }, exponentformat: "power" },
-      yaxis: { title: { text: "nodes" } },
+      yaxis: { title: { text: content.rows } },
     },
   });
 }

@@ -8,7 +8,7 @@ const byId = (id) => document.getElementById(id);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const partColour = (part) => colour(part) || colour("plain"); // of a source that page.css does not know
 const short = (value) => (value === 0 ? "0" : Number(value.toPrecision(3)).toString());
-const percent = (share) => (share !== 0 && Math.abs(share) < 0.001 ? "< 0.1 %" : (100 * share).toFixed(1) + " %");
+const percent = (share) => (share !== 0 && Math.abs(share) < 0.001 ? "< 0.1" : (100 * share).toFixed(1)) + "\u00a0%"; // never at the start of a line
 const nameOf = (node) => (nodes.names ? nodes.names[node] : String(node));
 // plotly reads a few tags in its labels; a name is never one of them.
 const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");

@@ -78,10 +78,15 @@ function showNode(node, choose) {
   bars.style.height = `${70 + 24 * Math.max(3, Math.min(outputs, 24))}px`;
   const parts = content.parts.map((_, part) => nodes.sources[part][node]);
   const variance = nodes.variance[node];
-  byId("node").replaceChildren(...heading(node), ...valuesKnown(node), element("div", { class: "halves" },
-    element("div", {}, ...todo(node), element("h3", { text: classes ? "Probabilities" : "Values" }), bars,
-      element("h3", { text: `Variance of the answer ${short(variance)}, by source` }), sources, splitKey(parts, variance)),
-    ...(content.rows === "pairs" ? [] : [element("div", {}, ...picture(node, choose), ...causeList(node, choose))])));
+  const blocks = [
+    todo(node),
+    [element("h3", { text: classes ? "Probabilities" : "Values" }), bars],
+    [element("h3", { text: `Variance of the answer ${short(variance)}, by source` }), sources, splitKey(parts, variance)],
+    content.rows === "pairs" ? [] : causeList(node, choose),
+    picture(node, choose),
+  ].filter((block) => block.length);
+  byId("node").replaceChildren(...heading(node), ...valuesKnown(node),
+    element("div", { class: "halves" }, ...blocks.map((block) => element("div", {}, ...block))));
   chart(bars, answers(node), `${nameOf(node)}: ` + content.outputs.map((name, k) => `${name} ${short(nodes.mean[node * outputs + k])} ± ${short(nodes.std[node * outputs + k])}`).join(", "));
   chart(sources, split(parts, variance), "Variance by source: " + splitText(parts, variance));
 }

@@ -27,7 +27,7 @@ const FIGURES = [
     (found) => `Mean share of errors: by our trust ${short(found.ours.area)}` + (found.plain ? `, by the plain softmax ${short(found.plain.area)}` : "")],
   ["noise", "Variance against noise", () => "Mean variance of an answer by source, as the features get noisier.", noise,
     (found) => "Mean variance at each level of noise: " + found.level.map((level, place) => `${level} %: ${short(content.parts.reduce((sum, part) => sum + found.parts[part][place], 0))}`).join("; ")],
-  ["histogram", "Variances of right and wrong answers", () => "Variance of the answer of each node.", histogram,
+  ["histogram", "Variances of right and wrong answers", () => "How many answers have which variance.", histogram,
     (found) => `Answers by variance, from ${short(found.edges[0])} to ${short(found.edges[found.edges.length - 1])}`],
 ];
 
