@@ -103,6 +103,7 @@ OTHER_MEANINGS = {
     "baselines/bgcn.py": {"weights"},
     "cli/graphs.py": {"links", "features"},
     "cli/partition.py": {"links"},
+    "cli/report.py": {"links", "weights"},
     "cli/study.py": {"features"},
     "data/graphs.py": {"links"},
     "distributed/parts.py": {"links"},

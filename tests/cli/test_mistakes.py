@@ -91,7 +91,7 @@ def test_a_folder_may_be_called_as_it_likes():
     command = ["run", "cora", "--epochs", "1", "--samples", "2", "--out", folder]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
-    assert done.stdout.splitlines()[-1] == folder
+    assert done.stdout.splitlines()[-1] == f"{folder}/report.html"
 
 
 @pytest.mark.usefixtures("quick")

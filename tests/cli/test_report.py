@@ -1,8 +1,10 @@
 import json
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
+from cli.own_networks import network, small_graph, write_networks
 from reporting.page.made_up import content_of
 from varigraph.cli import app
 from varigraph.studies.run import run as run_study
@@ -28,6 +30,29 @@ def copied(run, tmp_path):
 
 def report(*arguments):
     return CliRunner().invoke(app, ["report", *map(str, arguments)])
+
+
+def test_the_page_of_a_network_of_ones_own(tmp_path):
+    networks = write_networks(tmp_path)
+    graph = small_graph(x_var=0.02, y=torch.arange(12) % 3, test_mask=torch.ones(12).bool())
+    torch.save(network(networks).state_dict(), tmp_path / "weights.pt")
+    torch.save(graph, tmp_path / "graph.pt")
+    command = [f"{networks}:Net", tmp_path / "graph.pt", "--weights", tmp_path / "weights.pt"]
+    page = tmp_path / "page.html"
+    done = report(*command, "--explain", 2, "--audit", 12, "--out", page)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [str(page)]
+    content = content_of(page)
+    assert content["title"] == "Net on graph.pt"
+    assert "against brute force, 12 draws" in content["making"]["audit"]
+    assert len(content["causes"]["nodes"]) == 2
+    told = json.loads(report(*command, "--json", "--out", page, *NONE).stdout)
+    assert told == {"page": str(page), "noise": None, "warnings": []}
+
+
+def test_a_run_is_not_predicted_anew(explained, run):
+    said = explained("report", run, "--method", "diagonal", "--noise-var", "0.1")
+    assert "is a run, and what it predicted is fixed: --method, --noise-var says nothing" in said
 
 
 def test_the_page_of_a_run_agrees_with_its_results(run, tmp_path):

@@ -15,7 +15,8 @@ from varigraph.cli.graphs import data, links
 from varigraph.cli.mistakes import Verbs
 from varigraph.cli.partition import partition
 from varigraph.cli.predict import predict
-from varigraph.cli.runs import bench, report, run
+from varigraph.cli.report import report
+from varigraph.cli.runs import bench, run
 from varigraph.cli.study import study
 
 __all__ = ["app"]
@@ -55,6 +56,10 @@ app.command(
     rich_help_panel=YOURS,
     epilog="Example: varigraph audit networks.py:build cora --weights weights.pt --noise-var 0.01",
 )(audit)
+app.command(
+    rich_help_panel=YOURS,
+    epilog="Example: varigraph report networks.py:build cora --weights weights.pt --noise-var 0.01",
+)(report)
 app.command(rich_help_panel=YOURS, epilog="Example: varigraph check networks.py:build cora")(check)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph data cora")(data)
 app.command(rich_help_panel=GRAPHS, epilog="Example: varigraph links cora --method hadamard")(links)
@@ -66,9 +71,6 @@ app.command(rich_help_panel=PAPER, epilog="Example: varigraph run cora --seed 1 
     run
 )
 app.command(rich_help_panel=PAPER, epilog="Example: varigraph bench pubmed --masks 10")(bench)
-app.command(rich_help_panel=PAPER, epilog="Example: varigraph report runs/cora-seed0 --noise 5")(
-    report
-)
 app.add_typer(
     study, name="study", rich_help_panel=PAPER, epilog="Example: varigraph study paper --quick"
 )

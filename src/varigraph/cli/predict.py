@@ -170,7 +170,8 @@ def headline(found: Answer) -> list[str]:
     what = {"classification": "classes", "multilabel": "labels"}.get(
         found.prediction.task, "outputs"
     )
-    size = f"{record['nodes']:,} nodes, {record['outputs']} {what}"
+    size = f"{record['nodes']:,} nodes, "
+    size += "1 value each" if record["outputs"] == 1 else f"{record['outputs']} {what}"
     done = f"{found.subject.title}: {size}; {method}{f' ({why})' if why else ''}, "
     parts = (
         "none of it"
@@ -192,11 +193,12 @@ def least_trusted(found: Answer, top: int, level: float | None = None) -> TextTa
         level: share that their intervals are to hold; none are shown if left out.
     """
     doubtful, named = found.prediction.least_trusted(top), found.prediction.rows.names is not None
+    single = found.prediction.task == "regression" and found.prediction.mean.shape[1] == 1
     held = {} if level is None else _held(found, level)
     rows = tuple(
         (
             cell(each.name) if named else f"{each.node}",
-            cell(each.answer),
+            "value" if single else cell(each.answer),
             f"{each.value:.3g} ± {each.std:.2g}",
             *((held[each.node],) if held else ()),
             "" if each.plain is None else f"{each.plain:.3g}",

@@ -81,47 +81,6 @@ def run(
     typer.echo(str(shown))
 
 
-PAGE = "report.html"
-
-
-def report(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
-    *,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write.", show_default=f"RUN/{PAGE}")
-    ] = None,
-    noise: Annotated[
-        float | None,
-        typer.Option(help="Level of noise to show.", show_default="the highest that is there"),
-    ] = None,
-    explain: Annotated[
-        int, typer.Option(help="Nodes whose causes to compute, the most uncertain first.")
-    ] = 30,
-    audited: Annotated[
-        int, typer.Option("--audit", help="Draws of brute force to audit with; 0 for no audit.")
-    ] = 0,
-    root: Root = None,
-    as_json: Json = False,
-) -> None:
-    """Write one page about a run that opens offline: where the network is unsure, and why."""
-    with explained(as_json=as_json), progress_bars() as progress:
-        from varigraph.data import add_noise
-        from varigraph.studies.run import METHOD
-        from varigraph.studies.saved_run import SavedRun, audit_study, run_page
-
-        made = SavedRun.read(run, root=root, progress=progress)
-        level = made.chosen(noise)
-        found = None
-        if audited:
-            noisy = add_noise(made.graph, percent=level, seed=made.study.seed)
-            found = audit_study(made.model, noisy, made.study, method=METHOD, samples=audited)
-        page = run_page(made, noise=level, path=out, explain=explain, audit=found)
-    if as_json:
-        typer.echo(json.dumps({"page": str(page), "noise": level, "warnings": made.warnings()}))
-    else:
-        typer.echo("\n".join([*made.warnings(), str(page)]))
-
-
 def bench(
     dataset: Dataset = "cora",
     *,

@@ -90,8 +90,8 @@ class LinkRows:
 
 
 def _digits(probs: Tensor) -> list[str]:
-    """Nine digits are enough for every float32 to come back as it is."""
-    return [f"{prob:.9g}" for prob in probs.tolist()]
+    """As few digits as bring every float32 back as it is: 0.989, not 0.989000022."""
+    return [str(prob) for prob in probs.numpy()]
 
 
 def _field(name: str) -> str:
