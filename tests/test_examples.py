@@ -100,15 +100,16 @@ class TestSensors:
         assert abs(share.mean() - 0.9) < 4 * std_error
         assert std_error < 0.01
 
-    def test_they_hold_the_temperature_only_with_what_is_missing(self, sensors):
+    def test_they_hold_the_temperature_only_once_calibrated(self, sensors):
         shape = sensors.TEST_DAYS, sensors.SILENT
         mean, total, value = (
             part.view(shape)
             for part in (sensors.found.mean, sensors.found.total, sensors.temperature)
         )
         assert inside(mean, total, value).mean() < 0.75
-        share = inside(mean, total + sensors.missing, value).mean(dim=0)  # [stations]
-        assert abs(share.mean() - 0.9) < 3 * share.std() / len(share) ** 0.5
+        low, high = (end.view(shape) for end in sensors.calibrated.interval(0.9))
+        share = ((low <= value) & (value <= high)).double()
+        assert 0.89 <= share.mean() <= 0.91
 
     def test_the_blamed_instrument_moves_the_answers_most(self, sensors):
         today, model, worst = sensors.today, sensors.model, sensors.worst
