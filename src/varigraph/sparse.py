@@ -140,22 +140,21 @@ class Sparse:
         entries = product.col_indices(), product.values()
         return Sparse(rows, *entries, (self.shape[0], other.shape[1]))
 
-    def row_products(self, other: Sparse, weight: Tensor) -> Tensor:  # [columns] -> [rows]
-        r""":math:`\sum_w A_{uw} B_{uw} n_w` for every row u."""
+    def row_products(self, other: Sparse, weight: Tensor) -> Tensor:  # [columns, k] -> [rows, k]
+        r""":math:`\sum_w A_{uw} B_{uw} n_{wk}` for every row u and column k."""
         if other is self:
             found = self.values.square()
         else:
             if len(other.values) > len(self.values):
                 return other.row_products(self, weight)
             if len(other.values) == 0:
-                return self.values.new_zeros(self.shape[0])
+                return self.values.new_zeros(self.shape[0], weight.shape[1])
             keys, order = (other.rows.long() * other.shape[1] + other.columns).sort()
             wanted = self.rows.long() * self.shape[1] + self.columns
             place = torch.searchsorted(keys, wanted).clamp_max(len(keys) - 1)
             theirs = other.values[order[place]]
             found = torch.where(keys[place] == wanted, self.values * theirs, 0)
-        found = found * weight[self.columns]
-        return found.new_zeros(self.shape[0]).index_add_(0, self.rows, found)
+        return replace(self, values=found, fleeting=True) @ weight
 
     @cached_property
     def transpose(self) -> Sparse:

@@ -137,7 +137,7 @@ def _options(choose: Choices, model: nn.Module, data: Data) -> dict[str, Any]:
     method = choose.one_of(
         ("auto", "first-order", "auto", "first-order", "covariance", "diagonal", "sampled")
     )
-    refused = not has_rules(model) or _varies_both_ways(data)
+    refused = not has_rules(model)
     if refused and method in CLOSED_FORMS and not choose.happens(10):
         method = choose.one_of(("auto", "sampled"))
     task = "regression" if outputs == 1 or choose.happens(50) else "classification"
@@ -170,12 +170,6 @@ def _options(choose: Choices, model: nn.Module, data: Data) -> dict[str, Any]:
     if isinstance(model, gnn.MLP):
         options["forward"] = without_links
     return options
-
-
-def _varies_both_ways(data: Data) -> bool:
-    """Whether the noise differs by node and by feature, so that it is no product of the two."""
-    var = data.get("x_var")
-    return isinstance(var, Tensor) and var.dim() == 2 and var.shape[1] > 1
 
 
 def _outputs(model: Any) -> int:
@@ -224,8 +218,6 @@ def _refused_in_closed_form(case: Case) -> Iterator[tuple[type[vg.VarigraphError
         yield vg.errors.MissingRuleError, "no moment rule"
     if freezes_statistics(case.model):  # of numbers that hardly differ: it divides by next to 0
         yield vg.errors.ModelError, "numbers beyond"
-    if _varies_both_ways(case.data):
-        yield vg.errors.MissingRuleError, "differs by node and by feature"
     if "edge_prob" in case.data:
         if case.options["links"] == "removed":
             yield vg.errors.MissingRuleError, "may be removed"

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from varigraph.errors import MissingRuleError, TooLargeError
+from varigraph.errors import TooLargeError
 from varigraph.moments import LinkProbabilities
-from varigraph.moments.affine import Affine, InputNoise
+from varigraph.moments.affine import Affine
+from varigraph.moments.input_noise import InputNoise
 from varigraph.moments.neighbours import neighbours_of
 from varigraph.sparse import Sparse
 
@@ -226,8 +227,8 @@ def test_walks_there_and_back_count_their_coin_once():
 def test_noise_is_written_as_a_product(noise):
     var = NOISE[noise].expand(NODES, FEATURES)
     found = InputNoise.of(var, MEMORY)
-    assert (found.node.shape, found.feature.shape) == ((NODES,), (FEATURES,))
-    assert torch.allclose(torch.outer(found.node, found.feature), var)
+    assert (found.node.shape, found.feature.shape) == ((NODES, 1), (FEATURES,))
+    assert torch.allclose(found.node * found.feature, var)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -236,7 +237,8 @@ def test_a_full_matrix_of_rank_one_is_a_product(dtype, scale):
     node, feature = torch.tensor([0.3, 0.0, 1.0]), torch.tensor([2.0, 0.5, 0.0, 1.0])
     var = scale * torch.outer(node, feature).to(dtype)
     found = InputNoise.of(var, MEMORY)
-    assert torch.allclose(torch.outer(found.node, found.feature), var, rtol=1e-5, atol=0)
+    assert not found.by_feature
+    assert torch.allclose(found.node * found.feature, var, rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -248,9 +250,7 @@ def test_a_full_matrix_of_rank_one_is_a_product(dtype, scale):
         torch.rand(6, 4, generator=torch.Generator().manual_seed(0)),
     ],
 )
-def test_noise_that_is_no_product_is_refused(var):
-    with pytest.raises(MissingRuleError) as caught:
-        InputNoise.of(var, MEMORY)
-    assert caught.value.problem == "x_var differs by node and by feature at once"
-    assert "[nodes, 1]" in caught.value.remedy
-    assert 'method="sampled"' in caught.value.remedy
+def test_noise_that_is_no_product_is_kept_as_it_is(var):
+    found = InputNoise.of(var, MEMORY)
+    assert found.by_feature
+    assert torch.equal(found.node * found.feature, var)

@@ -36,7 +36,6 @@ def recurrent():
 
 
 RULES = "first-order", "every layer has a rule"
-NOISE = "x_var differs by node and by feature at once"
 #: Network, graph, options, the method to take and the reason to give.
 CASES = {
     "rules": (Functional, noisy_ring, {}, *RULES),
@@ -51,7 +50,7 @@ CASES = {
         "no first-order response",
     ),
     "memory": (Functional, noisy_ring, {"memory": "18MiB"}, "sampled", "need 2"),
-    "noise": (Functional, by_node_and_feature, {}, "sampled", NOISE),
+    "noise": (Functional, by_node_and_feature, {}, *RULES),
 }
 
 

@@ -177,9 +177,9 @@ class Cotangents:
         zeros = per_pair.new_zeros(self.rows, *per_pair.shape[1:])
         return zeros.index_add_(0, self.row, per_pair)
 
-    def gram(self, weight: Tensor | None = None) -> Tensor:  # [nodes] -> [rows, outputs, outputs]
-        r""":math:`\sum_v n_v T_{uv} T_{uv}'`."""
-        left = self.values if weight is None else self.values * weight[self.column, None, None]
+    def gram(self, weight: Tensor | None = None) -> Tensor:  # -> [rows, outputs, outputs]
+        r""":math:`\sum_v T_{uv}\,\mathrm{diag}(n_v)\,T_{uv}'`, n ``[nodes, 1]`` or by feature."""
+        left = self.values if weight is None else self.values * weight[self.column][:, None]
         return self.sum_rows(left @ self.values.mT)
 
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.cotangents import Cotangents, at_once, row_slices
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.input_noise import by_node_and_feature
 from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from varigraph.data.graphs import called
 from varigraph.data.kinds import StackedGraph, noisy_kinds, sources_of_kinds
 from varigraph.errors import MissingRuleError, ModelError, OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
-from varigraph.moments.affine import Affine, InputNoise
+from varigraph.moments.affine import Affine
 from varigraph.moments.gaussian import unexpanded
+from varigraph.moments.input_noise import InputNoise
 from varigraph.prediction.memory import room_beside
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.sources.source import SOURCES, all_parts, fields_of_kinds, only

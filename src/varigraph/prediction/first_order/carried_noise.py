@@ -100,25 +100,27 @@ class CarriedNoise:
     noise has mean zero; its variance is this further source, booked under interactions.
 
     Args:
-        parts: covariances as ``[nodes, 1, 1]`` times ``[features, features]``, or one for each
-            node, ``[nodes, features, features]``.
+        parts: covariances :math:`L\,\mathrm{diag}(n_u)\,R'`, as n, L and R. With one number n for
+            each node, ``[nodes, 1]``, L is ``[features, features]`` or one for each node, and there
+            is no R; else n has a number for each feature that L and R lead from.
         single: what is added on the diagonal, ``[nodes, features]``.
     """
 
-    parts: list[tuple[Tensor, Tensor]]
+    parts: list[tuple[Tensor, Tensor, Tensor | None]]
     single: Tensor
 
     @property
     def any(self) -> bool:
         """Whether there is noise to carry."""
-        return bool(self.single.any()) or any(bool(s.any() & m.any()) for s, m in self.parts)
+        return bool(self.single.any()) or any(bool(n.any() & m.any()) for n, m, _ in self.parts)
 
     def seen(self, pairs: Cotangents) -> Tensor:  # [rows, outputs, outputs]
         """Covariance that the source causes in the outputs."""
         total = weighted_gram(pairs, self.single)
-        for scale, matrix in self.parts:
-            left = pairs.values @ (matrix[pairs.column] if matrix.dim() == 3 else matrix)
-            total = total + pairs.sum_rows(scale[pairs.column] * left @ pairs.values.mT)
+        for scale, left, right in self.parts:
+            moved = pairs.values @ (left[pairs.column] if left.dim() == 3 else left)
+            other = pairs.values if right is None else pairs.values @ right
+            total = total + pairs.sum_rows((moved * scale[pairs.column][:, None]) @ other.mT)
         return total
 
 
@@ -148,7 +150,7 @@ def carried_noise(
         return CarriedNoise([], by_noises)
     full = _by_features(tape, messages, budget)
     spread = (coin @ full.flatten(1)).view_as(full)
-    return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], by_noises)
+    return CarriedNoise([(torch.ones_like(spread[:, 0, :1]), spread, None)], by_noises)
 
 
 def _silent(tape: Tape) -> bool:
@@ -157,13 +159,17 @@ def _silent(tape: Tape) -> bool:
     return isinstance(features, Affine) and features.noise.silent
 
 
-def _scaled_parts(coin: Sparse, messages: Affine) -> list[tuple[Tensor, Tensor]]:
-    """The same for messages linear in the features: a number per node times fixed matrices."""
-    noise, parts = messages.noise, []
+def _scaled_parts(
+    coin: Sparse, messages: Affine
+) -> list[tuple[Tensor, Tensor, Tensor | None]]:  # as in CarriedNoise
+    """The same for messages linear in the features: numbers per node between fixed matrices."""
+    noise = messages.noise
+    parts: list[tuple[Tensor, Tensor, Tensor | None]] = []
     for a, left in messages.maps.items():
         for b, right in messages.maps.items():
-            scale = coin @ noise.overlap(a, b)[:, None]
-            parts.append((scale[:, :, None], (left * noise.feature) @ right.T))
+            scale, scaled = coin @ noise.overlap(a, b), left * noise.feature
+            together = (scaled, right) if noise.by_feature else (scaled @ right.T, None)
+            parts.append((scale, *together))
     return parts
 
 
@@ -226,7 +232,7 @@ def lost_coins(
         own = (n.coin.values * chance)[some, None, None] * there[some, :, None] * there[some, None]
         spread.index_add_(0, n.target[some], -own)
     none = torch.zeros_like(messages.mean[:1, :1]).expand_as(messages.mean)
-    return CarriedNoise([(torch.ones_like(spread[:, :1, :1]), spread)], none)
+    return CarriedNoise([(torch.ones_like(spread[:, 0, :1]), spread, None)], none)
 
 
 def _by_coins(

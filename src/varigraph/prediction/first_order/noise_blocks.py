@@ -89,7 +89,7 @@ class NoiseBlocks:
         others = [_matrices(rest[1], links) for _, links in groups]
         by_degree = [_SameDegree(*group, b, o)
                      for group, b, o in zip(groups, blocks, others, strict=True)]  # fmt: skip
-        return cls(entry.value, pattern, by_degree, root.rank, root.noise.node)
+        return cls(entry.value, pattern, by_degree, root.rank, root.noise.node[:, 0])
 
 
 def _degrees(pattern: Sparse) -> Iterator[tuple[Tensor, Tensor]]:

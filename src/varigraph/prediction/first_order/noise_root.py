@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from varigraph.moments.affine import Affine, InputNoise, Path
+from varigraph.moments.affine import Affine
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
+from varigraph.moments.input_noise import InputNoise, Path
 from varigraph.moments.tape import Tape
 from varigraph.prediction.first_order.responses import Responses
 
@@ -35,6 +36,8 @@ class NoiseRoot:
     :math:`S = M\,\mathrm{diag}(\sqrt f)`, and :math:`R = S V` keeps the leading eigenvectors V of
     :math:`S' B S`, where B is the mean gain :math:`T' T` from there to the outputs, each of which
     is scaled to variance 1: an output in small units, or of a quiet node, counts as much as any.
+    Where every feature of every node has a variance of its own, :math:`R = M`: its columns are the
+    features themselves, and none can be left out.
 
     Args:
         leaves: the values at which the network stops being linear in the features.
@@ -56,9 +59,12 @@ class NoiseRoot:
         gains: dict[tuple[int, Path], Tensor] = {}
         for sample in samples:
             leaves.update((leaf.number, leaf) for leaf, _ in sample.boundary)
+            if sample.boundary and sample.boundary[0][0].noise.by_feature:
+                continue
             for key, gain in _gains_of(sample).items():
                 gains[key] = gains[key] + gain if key in gains else gain
-        return cls(tuple(leaves.values()), gains, whole=nodes <= SAMPLE)
+        by_feature = any(leaf.noise.by_feature for leaf in leaves.values())
+        return cls(tuple(leaves.values()), gains, whole=by_feature or nodes <= SAMPLE)
 
     @classmethod
     def all_of(cls, responses: Responses) -> NoiseRoot:
@@ -90,6 +96,8 @@ class NoiseRoot:
     def _columns(self) -> tuple[Tensor, Tensor]:
         """Columns that are kept, and those that are not."""
         maps = torch.cat(list(self._maps.values()))
+        if self.noise.by_feature:
+            return maps, maps[:, :0]
         scaled = maps.double() * self.noise.feature.double().sqrt()
         gamma = scaled @ scaled.T
         if not self.gains:
@@ -138,7 +146,7 @@ def _gains_of(responses: Responses) -> dict[tuple[int, Path], Tensor]:
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
             arriving = leaf.noise.overlap(path, path)[pairs.column].clamp_min(0).sqrt()
-            gain = _gain_of(pairs.values, scale[pairs.row] * arriving[:, None])
+            gain = _gain_of(pairs.values, scale[pairs.row] * arriving)
             known = gains.get((leaf.number, path))
             gains[leaf.number, path] = gain if known is None else known + gain
     return gains
@@ -171,7 +179,7 @@ def _variance_by_walk(
     total = torch.zeros(())
     for leaf, pairs in responses.boundary:
         for path in leaf.terms:
-            arriving = leaf.noise.overlap(path, path)[pairs.column, None]
+            arriving = leaf.noise.overlap(path, path)[pairs.column]
             each = (pairs.values @ roots[leaf.number, path].to(pairs.values)).square_().sum(-1)
             total = total + pairs.sum_rows(arriving * each)
     return total.clamp_min(0)
@@ -231,7 +239,7 @@ def loses_much(
 
 
 def from_features(responses: Responses, root: NoiseRoot) -> Tensor:  # [rows, outputs, outputs]
-    r""":math:`\sum_w n_w T_{uw} T_{uw}'` with the cotangents carried back to the features."""
+    r""":math:`\sum_w T_{uw}\,\mathrm{diag}(n_w)\,T_{uw}'`, the cotangents carried back."""
     return to_features(responses, root).gram(root.noise.node)
 
 
@@ -298,7 +306,7 @@ class _Covariances:
     ) -> None:
         self.parents = {entry.value.number: entry.parents for entry in tape.entries}
         self.visited, self.root = responses.visited, root
-        self.noise = noise.with_values(noise.values * root.noise.node[noise.column, None, None])
+        self.noise = noise.with_values(noise.values * root.noise.node[noise.column][:, None])
         self.known = {
             end.at.value.number: end.pairs.with_values(end.covariances(self.noise)) for end in ended
         }

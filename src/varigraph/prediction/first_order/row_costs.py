@@ -61,6 +61,8 @@ class RowCosts:
     @property
     def largest_rank(self) -> int:
         """Columns of the noise's root if none is left out."""
+        if any(leaf.noise.by_feature for leaf in self.boundary):
+            return max(len(leaf.noise.feature) for leaf in self.boundary)
         return sum(leaf.mean.shape[1] * len(leaf.terms) for leaf in self.boundary)
 
     def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from varigraph.kernels import INSTALLED
 from varigraph.moments import Gaussian, LinkProbabilities
-from varigraph.moments.affine import by_node_and_feature
 from varigraph.moments.gaussian import unexpanded
+from varigraph.moments.input_noise import by_node_and_feature
 from varigraph.prediction.masks import CPU, WEIGHTS
 from varigraph.prediction.numbering import drawn_at, numbering
 from varigraph.sparse import made_once

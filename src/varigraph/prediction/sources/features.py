@@ -73,6 +73,10 @@ class FeatureShare(Share):
         bends = self.network.whole.tape.bends if self.network.bent else []
         return {bend.value.number for bend in bends}
 
+    @property
+    def held(self) -> int:  # noqa: D102
+        return self.network.question.linear_features.noise.held
+
     def cost(self, rank: int, costs: RowCosts) -> Tensor:  # noqa: D102
         return costs.from_features(rank) if self.network.bent else torch.zeros(())
 
