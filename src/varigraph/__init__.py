@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from varigraph.links import link_probabilities
     from varigraph.moments import Gaussian, implements
     from varigraph.prediction import Calibrator, Prediction, calibrate, load_prediction, predict
-    from varigraph.quantify import Attribution, Audit, attribute, audit
+    from varigraph.quantify import (
+        Attribution,
+        Audit,
+        GraphAttribution,
+        Plan,
+        attribute,
+        audit,
+        plan,
+    )
     from varigraph.reporting import plots
     from varigraph.reporting.page import report
     from varigraph.training import paper_network, train
@@ -27,6 +35,8 @@ __all__ = [
     "Audit",
     "Calibrator",
     "Gaussian",
+    "GraphAttribution",
+    "Plan",
     "Prediction",
     "VarigraphError",
     "add_noise",
@@ -41,6 +51,7 @@ __all__ = [
     "load_prediction",
     "metrics",
     "paper_network",
+    "plan",
     "plots",
     "predict",
     "read_links",
@@ -58,7 +69,7 @@ _NAMES = {
     "links": ("link_probabilities",),
     "moments": ("Gaussian", "implements"),
     "prediction": ("Calibrator", "Prediction", "calibrate", "load_prediction", "predict"),
-    "quantify": ("Attribution", "Audit", "attribute", "audit"),
+    "quantify": ("Attribution", "Audit", "GraphAttribution", "Plan", "attribute", "audit", "plan"),
     "reporting.page": ("report",),
     "training": ("paper_network", "train"),
 }

@@ -10,6 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.utils import to_torch_csr_tensor
 
 from campaign.choices import Choices
+from varigraph.sparse import without_notices
 
 Generator = torch.Generator
 
@@ -145,6 +146,7 @@ def graph(choose: Choices) -> Data:
         data.edge_prob = prob.to(choose.one_of((dtype, torch.float32)))
     elif choose.happens(8) and nodes:
         ones = torch.ones(edges.shape[1], dtype=dtype)
-        data.adj_t = to_torch_csr_tensor(edges.flip(0), ones, size=nodes)
+        with without_notices():  # torch has one for the first such tensor of a process
+            data.adj_t = to_torch_csr_tensor(edges.flip(0), ones, size=nodes)
         data.edge_index = None
     return data

@@ -6,44 +6,63 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from varigraph.choices import Task
-from varigraph.data.graphs import called
-from varigraph.errors import GraphError, ModelError, OptionError
+from varigraph.errors import ModelError
 from varigraph.moments import Gaussian
 from varigraph.moments.links import Coins
-from varigraph.options import one_of, whole
 from varigraph.prediction.network_call import no_randomness
 from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.network import Inputs, Network, opened_network
 from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Trial
-from varigraph.prediction.sources.links import LINKS, Links
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import SOURCES, Leaf, considered
 from varigraph.prediction.tasks import check_output, probabilities
+from varigraph.quantify.shares import Scale
+
+
+def by_slopes(question: Question, node: int, output: int, scale: Scale) -> tuple[Causes, Causes]:
+    r"""Features and coins by slopes at the mean, of links that are removed by differences.
+
+    .. math::
+        \sigma_{wk}^2 \left(\frac{\partial y}{\partial x_{wk}}\right)^2 \qquad
+        p (1 - p) \left(y - y_{-uv}\right)^2
+
+    with the answer :math:`y_{-uv}` for the graph without the link {u, v}.
+
+    Args:
+        question: about a network without a closed form.
+        node: whose answer it is.
+        output: which of its outputs.
+        scale: what number that is.
+
+    Raises:
+        ModelError: the network cannot be differentiated.
+    """
+    alone = question.only(*(s.name for s in considered(question) if not s.masks))
+    with torch.enable_grad(), differentiable(alone) as network:
+        leaves = leaves_of(alone)
+        # In float64, or the probabilities of sure answers lose their slopes.
+        row = outputs(network, leaves)[node].cpu().double()
+        number = number_of(row, output, scale, alone.task)
+        slope = slopes(number, {name: leaf.value for name, leaf in leaves.items()})
+        jump = jumps(network, lambda row: number_of(row, output, scale, alone.task), node)
+    coins = None if alone.links is None else alone.links.coins
+    features = feature_causes(slope.get(FEATURES), alone.x.var)
+    return features, link_causes(slope.get(LINKS, jump), coins)
 
 
 def leaves_of(question: Question) -> dict[str, Leaf]:
-    """What to differentiate by, source by source; links that are removed are not among it.
-
-    Raises:
-        GraphError: nothing is in doubt, so that there is nothing to divide.
-    """
+    """What to differentiate by, source by source; links that are removed are not among it."""
     doubtful = [source for source in considered(question) if source.uncertain(question)]
     found = {source.name: source.leaf(question) for source in doubtful}
-    leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
-    if not leaves and not any(isinstance(source, Links) for source in doubtful):
-        raise GraphError(
-            "nothing in the data is uncertain: there is no variance to divide",
-            "data.x_var = 0.1 (noise of the features) or data.edge_prob = ... (chances of the "
-            'links, below 1, read with another option than links="weight")',
-        )
-    return leaves
+    return {name: leaf for name, leaf in found.items() if leaf is not None}
 
 
 @contextmanager
@@ -136,19 +155,37 @@ class Causes:
         """Variance that they cause together."""
         return float(self.variance.sum())
 
+    def adding_up_to(self, whole: float) -> Causes:
+        """The same in proportion, so that together they cause so much."""
+        factor = whole / self.total if self.total > 0 else 0.0
+        return causes_at(self.index, factor * self.variance)
+
+    def by_node(self) -> Causes:
+        """Nodes, each with what its features cause together."""
+        nodes, place = torch.unique(self.index[:, 0], return_inverse=True)
+        variance = self.variance.new_zeros(len(nodes)).index_add(0, place, self.variance)
+        return Causes(nodes[:, None], variance)
+
     def largest(self, top: int) -> list[tuple[list[int], float]]:
         """The index and variance of the ``top`` largest."""
         kept = self._order[:top]
         return list(zip(self.index[kept].tolist(), self.variance[kept].tolist(), strict=True))
 
-    def rest(self, top: int) -> float:
-        """Variance of all but the ``top`` largest."""
-        return float(self.variance[self._order[top:]].sum())
+    def rest(self, top: int, whole: float) -> float:
+        """Variance of all but the ``top`` largest, and what of the whole none of them causes."""
+        left = float(self.variance[self._order[top:]].sum())
+        return left if self.total > 0 else whole
 
     @cached_property
     def _order(self) -> Tensor:
         # Stable: causes of the same size stand in the order of their index.
         return self.variance.sort(descending=True, stable=True).indices
+
+
+def causes_at(index: Tensor, variance: Tensor) -> Causes:  # [causes, n], [causes]
+    """Those that cause anything; on the CPU, in float64."""
+    some = (variance > 0).cpu()
+    return Causes(index.cpu()[some], variance.cpu().double()[some])
 
 
 def feature_causes(slope: Tensor | None, var: Tensor) -> Causes:  # [nodes, features] each
@@ -169,13 +206,6 @@ def feature_causes(slope: Tensor | None, var: Tensor) -> Causes:  # [nodes, feat
     return Causes(index, caused[places[:, 0], places[:, 1]])
 
 
-def node_causes(features: Causes) -> Causes:
-    """Nodes, each with what its features cause together."""
-    nodes, place = torch.unique(features.index[:, 0], return_inverse=True)
-    variance = features.variance.new_zeros(len(nodes)).index_add(0, place, features.variance)
-    return Causes(nodes[:, None], variance)
-
-
 def link_causes(slope: Tensor | None, coins: Coins | None) -> Causes:  # [coins]
     r"""Links, each with :math:`p (1 - p) (\partial y / \partial z)^2` of its coin z.
 
@@ -190,11 +220,6 @@ def link_causes(slope: Tensor | None, coins: Coins | None) -> Causes:  # [coins]
     _check_finite(caused[:, None], "a link from node", coins.source)
     places = caused.nonzero()
     return Causes(places, caused[places[:, 0]])
-
-
-def total_of(slope: Tensor, variance: Tensor) -> float:  # [*shape] each
-    r""":math:`\sum_i \sigma_i^2 (\partial y / \partial z_i)^2` of all that one source moves."""
-    return float(_caused(slope, variance).sum())
 
 
 def _none(width: int) -> Causes:
@@ -293,40 +318,6 @@ def steps_from(node: int, coins: Coins, nodes: int) -> Tensor:  # -> [nodes]
     return steps
 
 
-Scale = Literal["probability", "logit", "value"]
-#: What the number asked about can be, the default first.
-SCALES: dict[Task, tuple[Scale, ...]] = {
-    "classification": ("probability", "logit"),
-    "binary": ("probability", "logit"),
-    "multilabel": ("probability", "logit"),
-    "regression": ("value",),
-}
-
-
 def number_of(row: Tensor, column: int, scale: Scale, task: Task) -> Tensor:  # [outputs] -> []
     """The number, from what a network says of the node."""
     return (probabilities(row, task) if scale == "probability" else row)[column]
-
-
-def place_of_node(node: int | str, data: Data) -> int:
-    """The node by its number, or by its name in ``data.node_names``."""
-    if isinstance(node, str):
-        return called([node], data)[0]
-    last = len(data.x) - 1
-    return whole("node", node, most=last, remedy=f"count from 0 to {last}")
-
-
-def column_of(output: int | None, row: Tensor, scale: Scale) -> int:  # [outputs]
-    """The output that is asked for; the likeliest class where none is."""
-    if output is not None:
-        last = len(row) - 1
-        return whole("output", output, most=last, remedy=f"count from 0 to {last}")
-    if scale == "value" and len(row) > 1:
-        raise OptionError(f"the model has {len(row)} outputs per node", "say which: output=0")
-    return int(row.argmax())
-
-
-def scale_of(task: Task, of: Scale | None) -> Scale:
-    """The scale that is asked for, or that of the task."""
-    known = SCALES[one_of("task", task, list(SCALES))]
-    return known[0] if of is None else one_of("of", of, known)

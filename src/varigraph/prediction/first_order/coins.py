@@ -163,6 +163,17 @@ def from_coins(
 
     With what coins cause together where they share a divisor.
     """
+    moved, rest = coin_slopes(responses, sums, prob, rows)
+    spread = (prob * (1 - prob)).to(moved.slope)[moved.coin]
+    squares = (spread[:, None] * moved.slope)[:, :, None] * moved.slope[:, None, :]
+    total = squares.new_zeros(rows, *squares.shape[1:])
+    return total.index_add_(0, moved.row, squares) + rest
+
+
+def coin_slopes(
+    responses: Responses, sums: list[CoinSum], prob: Tensor, rows: int
+) -> tuple[Moved, Tensor]:  # [coins] -> [rows, outputs, outputs]
+    """Responses to each coin, summed over all layers, and what coins cause only together."""
     keys, slopes, rest = [], [], torch.zeros(())
     for neighbours, seen in _seen(responses, sums, rows):
         for part in neighbours.to_coins(seen):
@@ -180,11 +191,7 @@ def from_coins(
     met, place = torch.unique(torch.cat(keys), return_inverse=True)
     flat = torch.cat(slopes)
     slope = flat.new_zeros(len(met), flat.shape[1]).index_add_(0, place, flat)
-    coin = met % len(prob)
-    spread = (prob * (1 - prob)).to(slope)[coin]
-    squares = (spread[:, None] * slope)[:, :, None] * slope[:, None, :]
-    total = squares.new_zeros(rows, *squares.shape[1:])
-    return total.index_add_(0, met // len(prob), squares) + rest
+    return Moved(met // len(prob), met % len(prob), slope), rest
 
 
 def _seen(

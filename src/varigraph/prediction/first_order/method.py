@@ -198,7 +198,7 @@ class FirstOrder:
         """Mean and covariances, block by block."""
         done = 0
         for rows in self._rows_at_once(self.rows, self.root):
-            block, here = self._block(rows), slice(done, done + len(rows))
+            block, here = self.block(rows), slice(done, done + len(rows))
             drawn = {name: share[here] for name, share in self.by_masks.items()}
             yield replace(block, shares={**block.shares, **drawn})
             done = here.stop
@@ -210,7 +210,7 @@ class FirstOrder:
         # Walks that end early are multiplied in groups, which should be large.
         return budget.blocks(rows, self.cost(root)[rows.cpu()], times=4 if self.ends else 1)
 
-    def _block(self, rows: Tensor) -> CorrelatedLogits:
+    def block(self, rows: Tensor) -> CorrelatedLogits:
         """Some nodes; those that the root of the noise does not serve are done with all of it."""
         block, poor = self._with_root(rows, self.root)
         if bool(poor.any()):

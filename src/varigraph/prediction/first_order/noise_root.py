@@ -43,11 +43,13 @@ class NoiseRoot:
         leaves: the values at which the network stops being linear in the features.
         gains: B of each value and path, ``[features, features]``, from a sample of the nodes.
         whole: leave nothing out.
+        single: the columns are the features themselves, :math:`R = S`.
     """
 
     leaves: tuple[Affine, ...]
     gains: Mapping[tuple[int, Path], Tensor]
     whole: bool = False
+    single: bool = False
 
     @classmethod
     def of(cls, samples: Iterable[Responses], nodes: int) -> NoiseRoot:
@@ -70,7 +72,7 @@ class NoiseRoot:
     def all_of(cls, responses: Responses) -> NoiseRoot:
         """A root that leaves nothing out and that the weights can be learned through."""
         leaves = {leaf.number: leaf for leaf, _ in responses.boundary}
-        return cls(tuple(leaves.values()), {}, whole=True)
+        return cls(tuple(leaves.values()), {})
 
     @cached_property
     def parts(self) -> dict[tuple[int, Path], Tensor]:  # [features, rank] each
@@ -96,11 +98,11 @@ class NoiseRoot:
     def _columns(self) -> tuple[Tensor, Tensor]:
         """Columns that are kept, and those that are not."""
         maps = torch.cat(list(self._maps.values()))
-        if self.noise.by_feature:
-            return maps, maps[:, :0]
         scaled = maps.double() * self.noise.feature.double().sqrt()
+        if self.noise.by_feature or self.single:
+            return scaled, scaled[:, :0]
         gamma = scaled @ scaled.T
-        if not self.gains:
+        if not self.gains and not self.whole:
             return _lower(gamma), gamma[:, :0]
         root = _upright(gamma)
         if self.whole:
@@ -121,6 +123,14 @@ class NoiseRoot:
     def noise(self) -> InputNoise:
         """The noise of the features."""
         return self.leaves[0].noise
+
+    def turned_to(self, other: NoiseRoot) -> Tensor:  # [columns, other's columns], float64
+        r"""Q with :math:`R Q = R_2`, where the other root is one of the same noise."""
+        mine, theirs = self._columns[0], other._columns[0]
+        size = mine.square().sum(1, keepdim=True).sqrt()
+        unit = torch.where(size > 0, size, 1)  # rows in small units count as any
+        turned: Tensor = torch.linalg.pinv(mine / unit, rtol=1e-7) @ (theirs / unit)
+        return turned
 
     @property
     def leaves_nothing_out(self) -> bool:

@@ -19,7 +19,7 @@ from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.quantify import Attribution, attribute
-from varigraph.quantify.attribute import LinkShare, NodeShare
+from varigraph.quantify.shares import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import GROUPS, PageSubject
 
