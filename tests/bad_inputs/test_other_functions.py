@@ -33,10 +33,12 @@ def test_senseless_seeds(seed):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        *[("node", value) for value in (-1, NODES, 1.0, None, True, "a", [3], 2**70)],
+        *[("node", value) for value in (-1, NODES, 1.0, True, "a", [3], 2**70)],
         *[("output", value) for value in (-1, 3, 1.0, "a", True)],
-        *[("task", value) for value in ("typo", None, [], {})],
+        *[("task", value) for value in ("typo", [], {})],
         *[("of", value) for value in ("typo", 3, [], "value")],
+        *[("method", value) for value in ("typo", None, "diagonal")],
+        *[("nodes", value) for value in ([1], "a")],
         *[("top", value) for value in (-1, 1.0, "a", None, True)],
         *[("links", value) for value in ("typo", None, [])],
         *[("forward", value) for value in (3, lambda model: model, lambda model, x, data: 1 / 0)],

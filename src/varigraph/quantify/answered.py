@@ -97,17 +97,12 @@ def without_dropout_notice() -> Iterator[None]:
 
 
 def predicted(question: Question, method: str) -> Prediction:
-    """What ``predict`` answers.
-
-    Raises:
-        GraphError: nothing is uncertain, so that there is nothing to divide.
-    """
+    """What ``predict`` answers."""
     for source in considered(question):
         source.check_question(question)
     with without_dropout_notice():
         found = METHODS[method](question)
     check_answer(found)
-    _refuse_certain(question, found)
     return found
 
 
@@ -179,8 +174,12 @@ def _of_logits(
     return found.logits.mean[rows], {part: factor * each for part, each in parts.items()}
 
 
-def _refuse_certain(question: Question, found: Prediction) -> None:
-    """Whether dropout acts is known once the network was run."""
+def refuse_certain(question: Question, found: Prediction) -> None:
+    """Raises if nothing is uncertain; whether dropout acts is known once the network was run.
+
+    Raises:
+        GraphError: there is nothing to divide.
+    """
     data = [source for source in considered(question) if not source.masks]
     if not any(source.uncertain(question) for source in data) and not bool(found.total.any()):
         raise GraphError(

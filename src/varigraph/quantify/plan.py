@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
@@ -14,11 +14,15 @@ from torch_geometric.data import Data
 from varigraph.choices import Reading, Task
 from varigraph.data import check_graph, check_one_kind, feature_variance
 from varigraph.errors import GraphError
-from varigraph.options import number, whole
+from varigraph.options import number, one_of, whole
 from varigraph.prediction.calling import Forward
+from varigraph.prediction.network_call import guarded
+from varigraph.prediction.predict import ask
 from varigraph.prediction.question import Nodes, check_nodes, chosen_nodes
 from varigraph.prediction.sources.features import FEATURES
-from varigraph.quantify.attribute import Method, attribute
+from varigraph.quantify.answered import predicted, scale_of
+from varigraph.quantify.attribute import Method
+from varigraph.quantify.division import Division
 from varigraph.quantify.graph_attribution import GraphAttribution
 from varigraph.quantify.shares import Names, Scale, percent
 
@@ -170,6 +174,8 @@ def plan(
         >>> len(found.nodes), found.after < found.before
         (4, True)
     """
+    method = one_of("method", method, get_args(Method))
+    scale = scale_of(task, of)
     budget = whole("budget", budget, least=1, remedy="budget=20")
     left = number("left", left, lambda part: 0 <= part < 1, remedy="left=0, or left=0.5")
     check_one_kind(data)
@@ -186,13 +192,9 @@ def plan(
     def causes() -> GraphAttribution:
         known = copy(data)
         known.x_var = variance * kept
-        return attribute(
+        question = ask(
             model,
             known,
-            nodes=nodes,
-            output=output,
-            of=of,
-            method=method,
             links=links,
             samples=samples,
             seed=seed,
@@ -201,6 +203,10 @@ def plan(
             dropout=dropout,
             memory=memory,
         )
+        with guarded(question.model, question.run, question.x.mean):
+            found = predicted(question, method)
+            asked = check_nodes(chosen_nodes(nodes, data), len(found.mean))
+            return Division(question, known, found, top=0).of_graph(asked, output, scale)
 
     blame = first = causes()
     chosen: list[Measurement] = []

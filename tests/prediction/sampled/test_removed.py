@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -412,8 +413,8 @@ def test_links_that_the_model_does_not_get_from_its_graph_are_refused():
         (seeded(lambda: nn.Linear(3, 2)), {"forward": lambda m, x, data: m(x)}),
     ]
     for model, options in asked:
-        for call in (sampled, lambda m, g, **o: vg.attribute(m, g, 0, task="regression",
-                                                              output=0, **o)):  # fmt: skip
+        blamed = partial(vg.attribute, node=0, task="regression", output=0, method="sampled")
+        for call in (sampled, blamed):
             with pytest.raises(ModelError, match="the answer is the same without them"):
                 call(model, graph, **options)
 

@@ -18,7 +18,8 @@ from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.sources.weights import WEIGHTS
-from varigraph.quantify import Attribution, attribute
+from varigraph.quantify import Attribution
+from varigraph.quantify.attribute import attributions
 from varigraph.quantify.shares import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
 from varigraph.reporting.page.subject import GROUPS, PageSubject
@@ -153,18 +154,10 @@ def causes(
         }
     chosen, most = explained(-subject.trust, count)
     best = subject.doubt.output
-    found = {
-        node: attribute(
-            model,
-            graph,
-            node,
-            output=0 if subject.task == "binary" else output,
-            links=links,
-            task=subject.task,
-            forward=forward,
-        )
-        for node, output in zip(chosen.tolist(), best[chosen].tolist(), strict=True)
-    }
+    outputs = [0] * len(chosen) if subject.task == "binary" else best[chosen].tolist()
+    asked = list(zip(chosen.tolist(), outputs, strict=True))
+    every = attributions(model, graph, asked, links=links, task=subject.task, forward=forward)
+    found = {each.node: each for each in every}
     note = (
         f"Causes were computed for {len(chosen):,} of {len(best):,} nodes: the {most:,} least "
         f"trusted and {len(chosen) - most:,} spread evenly over the others."
