@@ -73,13 +73,13 @@ def test_one_link_in_doubt_is_all_of_the_variance():
     graph.edge_prob = torch.ones(12).double()
     graph.edge_prob[[1, 7]] = 0.3
     blame = vg.attribute(
-        model, graph, 2, task="regression", output=0, method="sampled", samples=4000
+        model, graph, 2, task="regression", output=0, method="sampled", samples=400
     )
     with_it = model(graph.x, graph.edge_index)[2, 0]
     kept = torch.tensor([k not in (1, 7) for k in range(12)])
     without = model(graph.x, graph.edge_index[:, kept])[2, 0]
     exact = 0.21 * float((with_it - without).detach() ** 2)
-    assert blame.variance == pytest.approx(exact, rel=0.1)
+    assert blame.variance == pytest.approx(exact, rel=0.15)
     assert [link.share for link in blame.links] == pytest.approx([1])
 
 

@@ -26,7 +26,7 @@ from varigraph.quantify.shares import (
 )
 
 #: A feature is named in the advice if it has this part of its node's variance; else the node is.
-OUTSTANDING = 0.1
+OUTSTANDING = 0.25
 
 
 @dataclass(frozen=True)
