@@ -13,8 +13,6 @@ Nothing is downloaded. Map and weather are made up, which is why the truth is kn
 # %%
 from __future__ import annotations
 
-from collections import Counter
-
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
@@ -234,21 +232,18 @@ print(f"{held(calibrated):.1%} of them once calibrated: {calibrator}")
 # %% [markdown]
 # ## Which instrument is to blame?
 #
-# `vg.attribute` divides the variance of one answer over what caused it. Added up over all
-# stations without an instrument, it says which one is worth replacing first.
+# `vg.attribute` divides the variance of one answer over what caused it. Without a node it adds up
+# over all stations without an instrument, and says which one is worth replacing first.
 
 # %%
-causes = {node: vg.attribute(model, today, node, task="regression") for node in silent.tolist()}
-blame: Counter[int] = Counter()
-for cause in causes.values():
-    blame.update({entry.node: entry.variance for entry in cause.nodes})
-for node, variance in blame.most_common(4):
-    share = variance / sum(cause.variance for cause in causes.values())
-    print(f"station {node}, noise {stations.noise[node]:.1f} °C: {share:.0%}")
+blame = vg.attribute(model, today, nodes=silent, task="regression")
+for cause in blame.nodes[:4]:
+    noise_of = f"noise {stations.noise[cause.node]:.1f} °C"
+    print(f"station {cause.node}, {noise_of}: {cause.share:.0%} of all variance")
 
-worst = blame.most_common(1)[0][0]
+worst = blame.nodes[0].node
 place = int(pred.by_source["features"].argmax())  # whose answer suffers most from noise
-print(f"\n{causes[int(silent[place])]}")
+print(f"\n{vg.attribute(model, today, int(silent[place]), task='regression')}")
 
 # %% [markdown]
 # ## Replace it

@@ -156,6 +156,28 @@ def test_what_cannot_be_asked():
         vg.attribute(made(Functional), graph, 5, prediction=some, links="bernoulli")
 
 
+def test_viewers_of_torch_geometric_show_it(tmp_path):
+    graph, model = uncertain("by both"), made(Functional)
+    blame = vg.attribute(model, graph, 2, links="bernoulli", top=ALL)
+    shown = blame.to_explanation(graph)
+    for cause in blame.features:
+        assert float(shown.node_mask[cause.node, cause.feature]) == pytest.approx(cause.share)
+    largest = blame.links[0]
+    ends = graph.edge_index[:, shown.edge_mask.argmax()].tolist()
+    assert {largest.source, largest.target} == set(ends)
+    assert int((shown.edge_mask > 0).sum()) == 2 * len(blame.links)
+    shown.visualize_feature_importance(tmp_path / "features.png", top_k=3)
+    assert (tmp_path / "features.png").stat().st_size > 0
+    assert shown.get_explanation_subgraph().num_edges == 2 * len(blame.links)
+    whole = vg.attribute(model, graph, links="bernoulli")
+    together = whole.to_explanation(graph)
+    assert float(together.node_mask.sum()) == pytest.approx(
+        whole.by_source["features"] / whole.variance, rel=1e-5
+    )
+    with pytest.raises(GraphError, match="6 nodes and 12 links, the explanation others"):
+        vg.attribute(model, uncertain("by both", nodes=7)).to_explanation(graph)
+
+
 # ---- plans ----
 
 

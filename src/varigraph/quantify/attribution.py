@@ -7,9 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
+
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import INTERACTIONS
+from varigraph.quantify.explanation import explanation, feature_mask, link_mask
 from varigraph.quantify.shares import (
     ADVICE,
     Cause,
@@ -90,6 +94,18 @@ class Attribution:
             **{name: [asdict(entry) for entry in getattr(self, name)] for name in lists},
             "rest": dict(self.rest),
         }
+
+    def to_explanation(self, data: Data) -> Explanation:
+        """The listed causes for the viewers of torch_geometric, shares as masks.
+
+        ``node_mask`` has a share for each feature of each node, ``edge_mask`` one for each link,
+        where links are in doubt. Ask with a large ``top=`` to have all of them.
+
+        Args:
+            data: the graph that was asked about.
+        """
+        masks = feature_mask(self.features, data), link_mask(self.links, data)
+        return explanation(data, *masks, index=self.node, target=self.output)
 
     def __str__(self) -> str:
         what = f"{self.names.node(self.node)}, {self.names.answer(self.output, self.of)}"

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.explain import Explanation
 
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import INTERACTIONS
+from varigraph.quantify.explanation import explanation
 from varigraph.quantify.shares import (
     ColumnShare,
     LinkShare,
@@ -86,6 +89,16 @@ class GraphAttribution:
             "std_error": None if self.std_error is None else dict(self.std_error),
             **{name: [asdict(entry) for entry in getattr(self, name)] for name in lists},
         }
+
+    def to_explanation(self, data: Data) -> Explanation:
+        """Shares of all nodes and links for the viewers of torch_geometric.
+
+        Args:
+            data: the graph that was asked about.
+        """
+        of = self.variance or 1
+        links = None if self.by_link is None else self.by_link / of
+        return explanation(data, self.by_node[:, None] / of, links)
 
     def __str__(self) -> str:
         how, each = self.method.split(":")[0], self.variance / self.answers

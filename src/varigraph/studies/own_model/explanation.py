@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.prediction.table import Column
 from varigraph.quantify import Attribution, attribute
-from varigraph.quantify.attribute import Cause, FeatureShare, LinkShare, NodeShare
+from varigraph.quantify.shares import Cause, FeatureShare, LinkShare, NodeShare
 from varigraph.studies.own_model.answers import node_numbers
 from varigraph.studies.own_model.subject import Subject
 
