@@ -64,7 +64,10 @@ def test_the_table_of_causes_adds_up(command, tmp_path):
         kind: sum(float(row["share"]) for row in rows if row["cause"] == kind)
         for kind in ("feature", "node", "link")
     }
-    assert share["feature"] + share["link"] == pytest.approx(1)
+    whole = {row["what"]: float(row["share"]) for row in rows if row["cause"] == "source"}
+    assert share["feature"] == pytest.approx(whole["features"])
+    assert share["link"] == pytest.approx(whole["links"])
+    assert set(whole) <= {"features", "links", "weights", "interactions"}
     assert share["node"] == pytest.approx(share["feature"])
     link = next(row for row in rows if row["cause"] == "link")
     assert link["what"] == f"link P{link['from']} - P{link['to']}"
@@ -91,5 +94,6 @@ def test_without_a_graph_or_noise_it_says_what_is_missing(explained, networks, t
     assert "there is no graph" in explained("explain", f"{networks}:Net", "--node", 1)
     torch.save(small_graph(), tmp_path / "exact.pt")
     exact = [f"{networks}:Net", tmp_path / "exact.pt", "--node", 1]
-    assert "remedy: --noise-var 0.1" in explained("explain", *exact)
+    only_weights = explain(*exact).stdout
+    assert "weights: train on more nodes like it (100 % of the variance)" in only_weights
     assert "x is no number" in explained("explain", *exact[:2], "--node", "x")

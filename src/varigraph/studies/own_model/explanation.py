@@ -10,12 +10,12 @@ from torch_geometric.data import Data
 from varigraph.errors import OptionError
 from varigraph.prediction.table import Column
 from varigraph.quantify import Attribution, attribute
-from varigraph.quantify.shares import Cause, FeatureShare, LinkShare, NodeShare
+from varigraph.quantify.shares import Cause, FeatureShare, LinkShare, NodeShare, SourceShare
 from varigraph.studies.own_model.answers import node_numbers
 from varigraph.studies.own_model.subject import Subject
 
 #: What a cause is called in the table.
-KINDS = {FeatureShare: "feature", NodeShare: "node", LinkShare: "link"}
+KINDS = {SourceShare: "source", FeatureShare: "feature", NodeShare: "node", LinkShare: "link"}
 
 
 def explanation(
@@ -68,13 +68,13 @@ def output_number(text: str, graph: Data) -> int:
 def cause_columns(found: Attribution) -> dict[str, Column]:
     """A table of causes, those of each kind largest first; features of a node are in it as well.
 
-    ``cause`` is feature, node or link; ``what`` has it in words; ``node`` and ``feature`` or
-    ``from``, ``to`` and ``probability`` say which; then ``variance`` and ``share``.
+    ``cause`` is source, feature, node or link; ``what`` has it in words; ``node`` and ``feature``
+    or ``from``, ``to`` and ``probability`` say which; then ``variance`` and ``share``.
 
     Args:
         found: what caused what.
     """
-    causes: list[Cause] = [*found.features, *found.nodes, *found.links]
+    causes: list[Cause] = [*found.sources, *found.features, *found.nodes, *found.links]
     return {
         "cause": [KINDS[type(cause)] for cause in causes],
         "what": [found.names.of(cause) for cause in causes],
