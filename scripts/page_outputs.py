@@ -29,6 +29,7 @@ NOT_RUN = {
     "varigraph links cora --method hadamard": "half a minute; tests/cli runs it on a small graph",
     "varigraph bench cora": "some minutes; tests/cli runs it with few masks",
     "varigraph study paper --quick": "a minute or two; tests/cli runs a part of it",
+    "varigraph study paper --quick --table 4 --method mine.py:Mine": "the same; tests/studies do",
 }
 #: Columns that a table may take in a page.
 WIDTH = "100"

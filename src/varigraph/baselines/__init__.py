@@ -3,7 +3,7 @@
 from varigraph.baselines.bgcn import Bgcn
 from varigraph.baselines.block_bgcn import BlockBgcn
 from varigraph.baselines.drop_connect import DropConnect
-from varigraph.baselines.plain import Baseline, DeepEnsemble, McDropout, Plain
+from varigraph.baselines.plain import Baseline, DeepEnsemble, McDropout, Plain, from_draws
 
 __all__ = [
     "Baseline",
@@ -13,4 +13,5 @@ __all__ = [
     "DropConnect",
     "McDropout",
     "Plain",
+    "from_draws",
 ]
