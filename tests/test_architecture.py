@@ -122,7 +122,6 @@ OTHER_MEANINGS = {
     "studies/comparison/workers.py": {"links"},
     "studies/folder.py": {"links"},
     "studies/links.py": {"links"},
-    "studies/own_model/explanation.py": {"links"},
     "studies/own_model/subject.py": {"links"},
     "testing/networks.py": {"features", "links", "weights"},
 }

@@ -75,10 +75,29 @@ def test_the_table_of_causes_adds_up(command, tmp_path):
     assert (link["node"], link["feature"]) == ("", "")
 
 
+def test_without_a_node_all_answers_are_divided(command, networks, graph, tmp_path):
+    table = tmp_path / "causes.csv"
+    done = explain(*command, "--nodes", "P1,P4", "--out", table, "--json", "--top", 100)
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    wanted = vg.attribute(network(networks), graph, nodes=[1, 4], top=100)
+    assert (found["answers"], found["file"]) == (2, str(table))
+    assert found["variance"] == pytest.approx(wanted.variance)
+    with table.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    for kind, causes in {"node": wanted.nodes, "feature": wanted.features}.items():
+        shown = [float(row["variance"]) for row in rows if row["cause"] == kind]
+        assert shown == pytest.approx([cause.variance for cause in causes])
+    printed = explain(*command).stdout
+    assert printed.startswith("Net on graph.pt: 12 answers, all probabilities: variance ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "culprit"),
     [
         (["--node", "P99"], "no node is called 'P99'"),
+        (["--node", "P1", "--nodes", "P2"], "--node and --nodes are both given"),
+        (["--method", "diagonal"], "--method 'diagonal' is unknown"),
         (["--node", "P1", "--output", "pink"], "no output is called pink"),
         (["--node", "P1", "--output", "7"], "--output 7 is not from 0 to 2"),
         (["--node", "P1", "--of", "luck"], "--of 'luck' is unknown"),

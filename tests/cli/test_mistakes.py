@@ -16,7 +16,7 @@ from varigraph.cli.mistakes import SAME, as_options, explained
 #: A mistake for each verb that is found before any work.
 MISTAKES = {
     "predict": ("nowhere.py:build", "cora"),
-    "explain": ("nowhere.py:build", "cora", "--node", "1"),
+    "explain": ("nowhere.py:build", "cora"),
     "calibrate": ("nowhere.py:build", "cora"),
     "check": ("nowhere.py:build",),
     "data": ("coral",),

@@ -16,14 +16,18 @@ from varigraph.cli.options import (
     OUTPUT,
     Arguments,
     DrawnNoise,
+    Dropout,
     ForwardName,
     Graph,
     Json,
     Links,
+    Memory,
     Model,
+    Nodes,
     NoiseVar,
     OwnSeed,
     Root,
+    Samples,
     Task,
     Weights,
 )
@@ -35,18 +39,19 @@ def explain(
     graph: Graph = None,
     *,
     node: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="Whose answer, by its number from 0 or, where there are names, by its name.",
-            show_default=False,
+            show_default="all answers together",
             rich_help_panel=METHOD,
         ),
-    ],
+    ] = None,
+    nodes: Nodes = None,
     output: Annotated[
         str | None,
         typer.Option(
             help="Which of its answers: a class by number or name, or a column of values.",
-            show_default="the likeliest class, or the first column",
+            show_default="the likeliest class of a node, all of all nodes",
             rich_help_panel=METHOD,
         ),
     ] = None,
@@ -58,7 +63,13 @@ def explain(
             rich_help_panel=METHOD,
         ),
     ] = None,
+    method: Annotated[
+        str, typer.Option(help="auto, first-order or sampled.", rich_help_panel=METHOD)
+    ] = "auto",
     task: Task = "classification",
+    samples: Samples = None,
+    dropout: Dropout = None,
+    memory: Memory = "1GiB",
     weights: Weights = None,
     arguments: Arguments = None,
     forward: ForwardName = None,
@@ -81,10 +92,10 @@ def explain(
     root: Root = None,
     as_json: Json = False,
 ) -> None:
-    """Say what makes an answer uncertain: which measurement to repeat, which link to verify.
+    """Say what makes answers uncertain: which measurement to repeat, which link to verify.
 
-    The variance is divided over single features of single nodes, over nodes, and over links,
-    largest first. The parts add up.
+    The variance of one answer, or of all together, is divided over sources, nodes, features and
+    links, the largest first. The parts add up.
     """
     with (
         explained(STOPPED, as_json=as_json),
@@ -109,7 +120,20 @@ def explain(
             root=root,
             progress=progress,
         )
-        found = explanation(asked, node=node, output=output, of=of, links=links, task=task, top=top)
+        found = explanation(
+            asked,
+            node=node,
+            nodes=nodes,
+            output=output,
+            of=of,
+            method=method,
+            links=links,
+            samples=samples,
+            dropout=dropout,
+            task=task,
+            memory=memory,
+            top=top,
+        )
         if out is not None:
             write_table(out, cause_columns(found))
     if as_json:

@@ -9,23 +9,43 @@ from torch_geometric.data import Data
 
 from varigraph.errors import OptionError
 from varigraph.prediction.table import Column
-from varigraph.quantify import Attribution, attribute
-from varigraph.quantify.shares import Cause, FeatureShare, LinkShare, NodeShare, SourceShare
-from varigraph.studies.own_model.answers import node_numbers
+from varigraph.quantify import Attribution, GraphAttribution, attribute
+from varigraph.quantify.shares import (
+    Cause,
+    ColumnShare,
+    FeatureShare,
+    LinkShare,
+    NodeShare,
+    SourceShare,
+)
+from varigraph.studies.own_model.answers import chosen_nodes, node_numbers
 from varigraph.studies.own_model.subject import Subject
 
 #: What a cause is called in the table.
-KINDS = {SourceShare: "source", FeatureShare: "feature", NodeShare: "node", LinkShare: "link"}
+KINDS = {
+    SourceShare: "source",
+    FeatureShare: "feature",
+    ColumnShare: "feature",
+    NodeShare: "node",
+    LinkShare: "link",
+}
 
 
 def explanation(
-    subject: Subject, *, node: str, output: str | None = None, **options: Any
-) -> Attribution:
-    """The variance of an answer, divided over what caused it.
+    subject: Subject,
+    *,
+    node: str | None = None,
+    nodes: str | None = None,
+    output: str | None = None,
+    **options: Any,
+) -> Attribution | GraphAttribution:
+    """The variance of an answer, or of all answers, divided over what caused it.
 
     Args:
         subject: a network and its graph.
-        node: by its number or, where the graph has ``node_names``, by its name.
+        node: by its number or, where the graph has ``node_names``, by its name; all if left out.
+        nodes: without a node, those whose answers count, see
+            :func:`~varigraph.studies.own_model.answers.chosen_nodes`.
         output: a class by its number or name, or the number of a column.
         options: of :func:`varigraph.attribute`; None for what the run or the library has.
 
@@ -33,17 +53,19 @@ def explanation(
         VarigraphError: as :func:`varigraph.attribute` does.
     """
     graph = subject.graph_needed()
+    if node is not None and nodes is not None:
+        raise OptionError("--node and --nodes are both given", "give one of the two")
+    asked: dict[str, Any] = {
+        **(subject.options or {}),
+        **{name: value for name, value in options.items() if value is not None},
+        "output": None if output is None else output_number(output, graph),
+        "forward": subject.forward,
+    }
+    if node is None:
+        chosen = None if nodes is None else chosen_nodes(nodes, graph)
+        return attribute(subject.model, graph, nodes=chosen, **asked)
     (number,) = node_numbers([node], graph, remedy="count from 0: --node 7")
-    run = {name: value for name, value in (subject.options or {}).items() if name == "links"}
-    asked = {name: value for name, value in options.items() if value is not None}
-    return attribute(
-        subject.model,
-        graph,
-        number,
-        output=None if output is None else output_number(output, graph),
-        forward=subject.forward,
-        **{**run, **asked},
-    )
+    return attribute(subject.model, graph, number, **asked)
 
 
 def output_number(text: str, graph: Data) -> int:
@@ -65,7 +87,7 @@ def output_number(text: str, graph: Data) -> int:
     raise OptionError(f"no output is called {text}", known)
 
 
-def cause_columns(found: Attribution) -> dict[str, Column]:
+def cause_columns(found: Attribution | GraphAttribution) -> dict[str, Column]:
     """A table of causes, those of each kind largest first; features of a node are in it as well.
 
     ``cause`` is source, feature, node or link; ``what`` has it in words; ``node`` and ``feature``
