@@ -164,6 +164,9 @@ def test_a_verdict_and_what_to_do_come_before_everything_else(opened):
     assert opened.ask("document.querySelectorAll('.verdict').length") > 0
     assert opened.ask("document.querySelectorAll('#todo li').length") > 0
     assert opened.ask("document.querySelectorAll('#node ol li').length") > 0
+    assert opened.ask("document.querySelectorAll('#together li').length") == 5
+    opened.click("#together button")
+    assert opened.text("#node h2") in opened.text("#together li")
 
 
 def test_intervals_that_do_not_hold_raise_an_alarm(chromium, tmp_path):
@@ -202,9 +205,8 @@ def test_the_least_trusted_node_is_chosen_first_and_explained(opened, subject):
     prediction, graph = subject
     worst = int(prediction.trust.argmin())
     assert opened.text("#node h2") == graph.node_names[worst]
-    shares = opened.ask(
-        "[...document.querySelectorAll('.causes li > span')].map(s => parseFloat(s.textContent))"
-    )
+    listed = "[...document.querySelectorAll('#node .causes li > span')]"
+    shares = opened.ask(f"{listed}.map(s => parseFloat(s.textContent))")
     assert sum(shares) == pytest.approx(100, abs=0.5)
     assert "9 of 300 nodes: the 6 least trusted and 3" in opened.text("#node")
 

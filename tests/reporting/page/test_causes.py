@@ -1,3 +1,5 @@
+from collections import Counter
+
 import pytest
 import torch
 from torch_geometric.nn import GraphSAGE
@@ -31,7 +33,7 @@ def sage(graph, outputs):
 def test_causes_add_up_to_the_variance_of_the_answer_with_the_weights_among_them():
     prediction, graph = made_up()
     subject, model = PageSubject.of(prediction, graph), sage(graph, 3)
-    found = causes(subject, model, graph, count=6, **OPTIONS)
+    found = causes(subject, prediction, model, graph, count=6, **OPTIONS)
     chosen, _ = explained(-prediction.mean.max(1).values, 6)
     assert list(found["nodes"]) == [str(node) for node in chosen.tolist()]
     for name, entry in found["nodes"].items():
@@ -56,11 +58,19 @@ def test_features_are_divided_as_attribute_divides_them():
     prediction, graph = made_up()
     del graph.edge_prob
     subject, model = PageSubject.of(prediction, graph), sage(graph, 3)
-    found = causes(subject, model, graph, count=3, **OPTIONS)
+    found = causes(subject, prediction, model, graph, count=3, **OPTIONS)
     for name, entry in found["nodes"].items():
         node = int(name)
         output = int(prediction.mean[node].argmax())
-        blame = vg.attribute(model, graph, node, output=output, top=1000, links="bernoulli")
+        blame = vg.attribute(
+            model,
+            graph,
+            node,
+            output=output,
+            top=1000,
+            links="bernoulli",
+            prediction=prediction,
+        )
         wanted = {cause.node: cause.variance for cause in blame.nodes}
         listed = {c["ends"][0]: c["share"] for c in entry["causes"] if c["kind"] == "features"}
         first, *others = listed
@@ -71,14 +81,18 @@ def test_features_are_divided_as_attribute_divides_them():
 
 def test_values_are_explained_too():
     prediction, graph = regression()
-    found = causes(PageSubject.of(prediction, graph), sage(graph, 2), graph, count=2, **OPTIONS)
+    found = causes(
+        PageSubject.of(prediction, graph), prediction, sage(graph, 2), graph, count=2, **OPTIONS
+    )
     assert len(found["nodes"]) == 2
 
 
 def test_certain_data_has_no_causes_and_the_page_says_so():
     prediction, graph = made_up()
     del graph.x_var, graph.edge_prob
-    found = causes(PageSubject.of(prediction, graph), sage(graph, 3), graph, count=6, **OPTIONS)
+    found = causes(
+        PageSubject.of(prediction, graph), prediction, sage(graph, 3), graph, count=6, **OPTIONS
+    )
     assert found["nodes"] == {}
     assert "Nothing in the data is uncertain" in found["note"]
 
@@ -87,5 +101,47 @@ def test_links_read_as_weights_are_no_cause():
     prediction, graph = made_up()
     del graph.x_var
     options = {**OPTIONS, "links": "weight"}
-    found = causes(PageSubject.of(prediction, graph), sage(graph, 3), graph, count=6, **options)
+    found = causes(
+        PageSubject.of(prediction, graph), prediction, sage(graph, 3), graph, count=6, **options
+    )
     assert found["nodes"] == {}
+
+
+def test_the_causes_of_all_answers_are_the_largest_sums_over_single_answers():
+    _, graph = made_up()
+    model = sage(graph, 3)
+    prediction = vg.predict(model, graph, links="bernoulli", samples=0)
+    subject = PageSubject.of(prediction, graph)
+    found = causes(subject, prediction, model, graph, count=1, **OPTIONS)
+    sums, total = Counter(), 0.0
+    for node in range(40):
+        for output in range(3):
+            one = vg.attribute(
+                model,
+                graph,
+                node,
+                output=output,
+                links="bernoulli",
+                prediction=prediction,
+                top=10_000,
+            )
+            total += one.variance
+            sums.update({("features", cause.node): cause.variance for cause in one.nodes})
+            sums.update({(c.source, c.target): c.variance for c in one.links})
+    wanted = sorted(sums.values(), reverse=True)[: len(found["together"])]
+    shares = [cause["share"] for cause in found["together"]]
+    assert shares == pytest.approx([variance / total for variance in wanted], rel=1e-3)
+    assert f"{100 * sum(shares):.1f} % of the variance" in found["plan"]
+
+
+def test_a_network_without_a_closed_form_has_no_causes_of_all_answers():
+    prediction, graph = made_up()
+    del graph.edge_prob
+
+    class Odd(torch.nn.Module):
+        def forward(self, x, edge_index):
+            return torch.special.i0(x[:, :3])
+
+    found = causes(PageSubject.of(prediction, graph), prediction, Odd(), graph, count=1, **OPTIONS)
+    assert found["together"] == []
+    assert found["plan"] == ""

@@ -266,5 +266,4 @@ def actions(subject: PageSubject) -> dict[str, Any]:
             }
             for place in order
         ],
-        "plan": [],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,14 +12,16 @@ from torch_geometric.data import Data
 from varigraph.choices import Reading
 from varigraph.data import feature_variance
 from varigraph.data.graph_parts import links
+from varigraph.errors import MissingRuleError, TooLargeError
 from varigraph.moments.links import coins_of
+from varigraph.prediction import Prediction
 from varigraph.prediction.calling import Forward
 from varigraph.prediction.least_trusted import RESIDUAL
 from varigraph.prediction.sources.features import FEATURES
 from varigraph.prediction.sources.links import LINKS
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.sources.weights import WEIGHTS
-from varigraph.quantify import Attribution
+from varigraph.quantify import Attribution, GraphAttribution, attribute
 from varigraph.quantify.attribute import attributions
 from varigraph.quantify.shares import LinkShare, NodeShare
 from varigraph.reporting.page.document import rounded
@@ -122,10 +125,13 @@ def _edges(graph: Data) -> Tensor:  # -> [2, edges]
 LISTED, LISTED_FEATURES = 8, 3
 #: Share of the variance below which a cause is not worth a line.
 WORTH = 0.001
+#: Causes that are listed for all answers together, and the share from which they stand out.
+TOGETHER, OUTSTANDING = 5, 0.05
 
 
 def causes(
     subject: PageSubject,
+    prediction: Prediction,
     model: nn.Module | None,
     graph: Data,
     *,
@@ -133,10 +139,11 @@ def causes(
     links: Reading,
     forward: Forward | None,
 ) -> dict[str, Any]:
-    """Causes by node, and a sentence that says for which nodes there are any.
+    """Causes by node, those of all answers together, and a sentence about what was explained.
 
     Args:
         subject: of the page.
+        prediction: that it is about.
         model: that predicted; without it there are no causes.
         graph: as it was predicted on.
         count: how many nodes to explain.
@@ -144,26 +151,79 @@ def causes(
         forward: how the model is called.
     """
     if subject.pairs is not None:
-        return {"nodes": {}, "note": "Single causes are computed for nodes, not for pairs."}
+        return _without("Single causes are computed for nodes, not for pairs.")
     if model is None or count == 0:
-        return {"nodes": {}, "note": "Causes were not computed for this page."}
+        return _without("Causes were not computed for this page.")
     if not _data_uncertain(graph, links):
-        return {
-            "nodes": {},
-            "note": "Nothing in the data is uncertain, so nothing in it is a cause.",
-        }
+        return _without("Nothing in the data is uncertain, so nothing in it is a cause.")
+
+    def of_all() -> GraphAttribution:
+        return attribute(
+            model,
+            graph,
+            prediction=prediction,
+            links=links,
+            task=subject.task,
+            forward=forward,
+            top=TOGETHER,
+        )
+
     chosen, most = explained(-subject.trust, count)
     best = subject.doubt.output
     outputs = [0] * len(chosen) if subject.task == "binary" else best[chosen].tolist()
     asked = list(zip(chosen.tolist(), outputs, strict=True))
-    every = attributions(model, graph, asked, links=links, task=subject.task, forward=forward)
+    every = attributions(
+        model,
+        graph,
+        asked,
+        links=links,
+        task=subject.task,
+        forward=forward,
+        prediction=prediction,
+    )
     found = {each.node: each for each in every}
     note = (
         f"Causes were computed for {len(chosen):,} of {len(best):,} nodes: the {most:,} least "
         f"trusted and {len(chosen) - most:,} spread evenly over the others."
     )
     entries = {str(node): _entry(why, subject, node) for node, why in found.items()}
-    return {"nodes": entries, "note": note}
+    return {"nodes": entries, "note": note, **_together(of_all)}
+
+
+def _without(note: str) -> dict[str, Any]:
+    return {"nodes": {}, "note": note, "together": [], "plan": ""}
+
+
+def _together(of_all: Callable[[], GraphAttribution]) -> dict[str, Any]:
+    """The nodes and links that matter most in all answers, and what they would take away.
+
+    Nothing where the network has no closed form, or that is too large.
+    """
+    try:
+        found = of_all()
+    except (MissingRuleError, TooLargeError):
+        return {"together": [], "plan": ""}
+    every: list[NodeShare | LinkShare] = [*found.nodes, *found.links]
+    every.sort(key=lambda cause: -cause.share)
+    listed = [_line(found, cause, cause.share) for cause in every[:TOGETHER] if cause.share > 0]
+    share = sum(line["share"] for line in listed)
+    all_of_them = sum(found.by_source.get(part, 0.0) for part in (FEATURES, LINKS)) / (
+        found.variance or 1
+    )
+    plan = (
+        f"The {len(listed)} single causes that matter most have {_percent(share)} of the variance "
+        f"of all answers; all noise and doubtful links together have {_percent(all_of_them)}. "
+    )
+    plan += (
+        "vg.plan(model, graph, budget=20) chooses what to measure again."
+        if share >= OUTSTANDING
+        else "No few measurements would help much."
+    )
+    return {"together": listed, "plan": plan if listed else ""}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def explained(doubt: Tensor, count: int) -> tuple[Tensor, int]:  # [nodes] -> [chosen]
@@ -244,7 +304,9 @@ def _scaled(variance: float, found: Attribution, kind: str, parts: dict[str, flo
     return parts.get(kind, 0.0) * variance / source if source > 0 else 0.0
 
 
-def _line(found: Attribution, cause: NodeShare | LinkShare, share: float) -> dict[str, Any]:
+def _line(
+    found: Attribution | GraphAttribution, cause: NodeShare | LinkShare, share: float
+) -> dict[str, Any]:
     if isinstance(cause, LinkShare):
         ends = [cause.source, cause.target]
         what, do = found.names.of(cause), "verify it"

@@ -112,7 +112,9 @@ def report(
         "figures": charts(subject, levels),
         "nodes": nodes(subject),
         "links": neighbours(graph) if subject.pairs is None else {"count": 0},
-        "causes": causes(subject, model, graph, count=explain, links=links, forward=forward),
+        "causes": causes(
+            subject, prediction, model, graph, count=explain, links=links, forward=forward
+        ),
         "making": making(prediction, audit, about),
     }
     write_text(target, document(content, title=title, plotly=plotly))

@@ -61,9 +61,17 @@ function fillVerdicts() {
 // What would help all answers together.
 function fillTodo() {
   const lines = actions.whole.map(({ cause, share, remedy }) => element("li", {}, signed(actions.causes[cause]), `${remedy} (${actions.causes[cause]}: ${percent(share)} of all doubt)`));
-  const plan = actions.plan.map((text) => element("p", { text }));
+  const plan = content.causes.plan ? [element("p", { class: "soft", text: content.causes.plan })] : [];
   const none = element("p", { class: "soft", text: "Nothing is uncertain here: no noise, no doubtful link, no dropout was given." });
   byId("todo").append(element("h3", { text: "What to do" }), ...(lines.length ? [element("ol", {}, ...lines)] : [none]), ...plan);
+}
+
+// Single causes, in all answers together.
+function fillTogether() {
+  const found = content.causes.together;
+  if (found.length === 0) return;
+  byId("together").append(element("h3", { text: "What matters most in all answers together" }),
+    element("ul", { class: "causes" }, ...found.map((cause) => causeLine(cause, choose, -1))));
 }
 
 function fillText() {
@@ -102,6 +110,7 @@ setTheme(dark.matches ? "dark" : "light");
 fillText();
 fillVerdicts();
 fillTodo();
+fillTogether();
 const shares = content.parts.map((part) => content.headline.shares[part]);
 chart(byId("shares"), split(shares, 1), "Variance by source: " + splitText(shares, 1));
 byId("shares").after(splitKey(shares, 1));
