@@ -209,4 +209,4 @@ for node in worst:
 # For the first of them: the links that make its answer uncertain, in order.
 
 # %%
-print(vg.attribute(model, graph, node=worst[0]))
+print(vg.attribute(model, graph, node=worst[0], sources=("links",), prediction=pred))

@@ -106,6 +106,15 @@ def test_some_answers_and_one_class():
     assert some.nodes[0].variance == pytest.approx(want, rel=1e-6)
 
 
+def test_sources_that_are_left_out_cause_nothing():
+    graph, model = uncertain("by both"), made(Functional)
+    options = {"links": "bernoulli", "sources": ("links",)}
+    pred, blame = vg.predict(model, graph, **options), vg.attribute(model, graph, 3, **options)
+    assert blame.variance == pytest.approx(float(pred.total[3, blame.output]), rel=1e-6)
+    assert blame.by_source["links"] == blame.variance > 0
+    assert blame.features == ()
+
+
 def test_a_larger_graph_in_blocks_has_the_same_blame(monkeypatch):
     graph, model = uncertain("by node", nodes=200), made(Functional)
     whole = vg.attribute(model, graph, links="bernoulli")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, overload
 
 from torch import nn
@@ -38,6 +38,7 @@ def attribute(
     of: Scale | None = None,
     method: Method = "auto",
     links: Reading = "removed",
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     seed: int = 0,
     task: Task | None = None,
@@ -58,6 +59,7 @@ def attribute(
     of: Scale | None = None,
     method: Method = "auto",
     links: Reading = "removed",
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     seed: int = 0,
     task: Task | None = None,
@@ -77,6 +79,7 @@ def attribute(
     of: Scale | None = None,
     method: Method = "auto",
     links: Reading = "removed",
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     seed: int = 0,
     task: Task | None = None,
@@ -115,6 +118,7 @@ def attribute(
         of: ``"probability"`` (default) or ``"logit"`` of the class; in regression ``"value"``.
         method: ``"auto"``, ``"first-order"`` or ``"sampled"``, as for :func:`varigraph.predict`.
         links: how ``edge_prob`` is read, as for :func:`predict`; a ``"weight"`` is no cause.
+        sources: what to consider, as for :func:`varigraph.predict`; all by default.
         samples: dropout masks or draws, as for :func:`varigraph.predict`; 0 takes the weights as
             certain.
         seed: key of the draws, where there are any.
@@ -162,6 +166,7 @@ def attribute(
         model,
         data,
         links=links,
+        sources=sources,
         samples=samples,
         seed=seed,
         task=task,

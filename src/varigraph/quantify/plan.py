@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
 from typing import Any, get_args
@@ -122,6 +122,7 @@ def plan(
     of: Scale | None = None,
     method: Method = "auto",
     links: Reading = "removed",
+    sources: Sequence[str] | None = None,
     samples: int = 100,
     seed: int = 0,
     task: Task = "classification",
@@ -152,6 +153,7 @@ def plan(
         of: ``"probability"`` (default) or ``"logit"`` of the classes; in regression ``"value"``.
         method: as for :func:`varigraph.attribute`.
         links: how ``edge_prob`` is read, as for :func:`varigraph.predict`.
+        sources: what to consider, as for :func:`varigraph.predict`; all by default.
         samples: as for :func:`varigraph.attribute`; 0 takes the weights as certain.
         seed: key of the draws, where there are any.
         task: what the model's output means, as in :func:`varigraph.predict`.
@@ -196,6 +198,7 @@ def plan(
             model,
             known,
             links=links,
+            sources=sources,
             samples=samples,
             seed=seed,
             task=task,
