@@ -62,3 +62,7 @@ class TooLargeError(ModelError):
 
 class OptionError(VarigraphError, ValueError):
     """An option has a value that makes no sense."""
+
+
+class ProcessError(VarigraphError, RuntimeError):
+    """Another of the processes that work on one graph has failed, ended, or was started otherwise."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,13 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from varigraph.distributed.large_graph import Array, LargeGraph
 from varigraph.errors import FileError
 from varigraph.files import replacing, write_json
 from varigraph.files.fingerprint import digest, fingerprint
-from varigraph.prediction.numbering import Numbering
 
 MANIFEST, RECORD = "manifest.json", "part.json"
 VERSION = 1
@@ -191,7 +189,7 @@ class Part:
     """One part of a graph: its own nodes, and those of other parts that their links start at.
 
     Rows are own nodes first, in the order of their numbers, then the others, by the part that has
-    them. A row may follow that stands for no node, so that rows and links differ in number.
+    them. :class:`~varigraph.distributed.share.Share` makes a graph of them.
 
     Args:
         whole: what it is a part of.
@@ -218,15 +216,6 @@ class Part:
         return self._array("far")
 
     @cached_property
-    def rows(self) -> int:
-        """Number of rows."""
-        rows, links = len(self.own) + len(self.far), self._array("edge_index")
-        between = int((links[0] != links[1]).sum())
-        while rows in (links.shape[1], between):
-            rows += 1
-        return rows
-
-    @cached_property
     def sent(self) -> Tensor:  # [sent]
         """Own rows that others ask for, those of the first part first."""
         return torch.from_numpy(self._array("sent"))
@@ -243,37 +232,49 @@ class Part:
         counts: list[int] = self._array("far_counts").tolist()
         return counts
 
-    @cached_property
-    def numbering(self) -> Numbering:
-        """Which nodes, links and coins of the whole graph these are."""
-        filling = self.whole.nodes + np.arange(self.rows - len(self.own) - len(self.far))
-        links, ends = self._array("link"), self._array("edge_index")
-        apart = ends[0] != ends[1]
-        between = (links - self._array("loops_before"))[apart]
-        return Numbering(
-            nodes=np.concatenate([self.own, self.far, filling]),
-            links=links,
-            all_links=self.whole.links,
-            between=between,
-            all_between=self.whole.links - self.whole.loops,
-            coins=self._array("coin") if (self.folder / "coin.npy").exists() else None,
-        )
+    @property
+    def edge_index(self) -> Numbers:  # [2, links]
+        """Places of the ends of links among own nodes and, behind them, the others."""
+        return self._array("edge_index")
 
-    def data(self) -> Data:
-        """The part as a graph of its own."""
-        found = Data(edge_index=torch.from_numpy(self._array("edge_index")), num_nodes=self.rows)
-        for file in sorted(self.folder.glob("node.*.npy")):
-            found[_field(file)] = self._filled(torch.from_numpy(self._array(file.stem)))
-        for file in sorted(self.folder.glob("link.*.npy")):
-            found[_field(file)] = torch.from_numpy(self._array(file.stem))
+    @property
+    def links(self) -> Numbers:  # [links]
+        """Numbers of the links in the whole graph."""
+        return self._array("link")
+
+    @property
+    def loops_before(self) -> Numbers:  # [links]
+        """How many links that lead from a node to itself stand before each in the whole graph."""
+        return self._array("loops_before")
+
+    @property
+    def coins(self) -> Numbers | None:  # [links]
+        """Numbers of the coins of the links; None where links have no chances."""
+        return self._array("coin") if (self.folder / "coin.npy").exists() else None
+
+    @property
+    def node_fields(self) -> list[str]:
+        """Fields with a row for every node."""
+        return [_field(file) for file in sorted(self.folder.glob("node.*.npy"))]
+
+    @property
+    def link_fields(self) -> list[str]:
+        """Fields with a row for every link."""
+        return [_field(file) for file in sorted(self.folder.glob("link.*.npy"))]
+
+    def node_field(self, name: str) -> Array:  # [own + far, ...]
+        """A field of its own nodes and of the others."""
+        return self._array(f"node.{name}")
+
+    def link_field(self, name: str) -> Array:  # [links, ...]
+        """A field of its links."""
+        return self._array(f"link.{name}")
+
+    def of_whole(self) -> Iterator[tuple[str, Tensor | float]]:
+        """Fields of the whole graph, such as one variance for all features."""
         for file in sorted((self.whole.folder / WHOLE).glob("*.npy")):
             values = torch.from_numpy(np.load(file, allow_pickle=False))
-            found[file.stem] = values if values.dim() else values.item()
-        return found
-
-    def _filled(self, values: Tensor) -> Tensor:  # [own + far, ...] -> [rows, ...]
-        missing = self.rows - len(values)
-        return torch.cat([values, *[values[:1]] * missing]) if missing else values
+            yield file.stem, values if values.dim() else values.item()
 
 
 def _field(file: Path) -> str:

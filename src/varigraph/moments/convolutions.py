@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
-from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, is_torch_sparse_tensor
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
+from varigraph.moments.far_rows import normalised_links, refuse_far_degrees
 from varigraph.moments.gaussian import ByRows, Gaussian, PerNode, by_node
 from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
@@ -243,7 +243,7 @@ def _normalised(
             index, weight = as_edge_index(index, weight, layer.flow)
         if normalize:
             with without_notices():
-                index, weight = gcn_norm(
+                index, weight = normalised_links(
                     index, weight, len(x), improved, loops, layer.flow, x.dtype
                 )
         index, weight = as_edge_index(index, weight, layer.flow)
@@ -265,6 +265,7 @@ def _normalised_left(
     layer: gnn.MessagePassing, x: Gaussian, edge_index: Tensor, edge_weight: Tensor | None
 ) -> Neighbours:
     """The same with the degrees of the links that are left."""
+    refuse_far_degrees()
     loops = layer.add_self_loops
     index, weight = as_edge_index(edge_index, edge_weight, layer.flow)
     if loops:

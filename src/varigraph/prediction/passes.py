@@ -19,6 +19,7 @@ from varigraph.options import warn
 from varigraph.prediction.masks import ApplyMask, Masks, Site, Sites, draw_masks, dropped, masked
 from varigraph.prediction.memory import RoomForPasses
 from varigraph.prediction.network_call import answer_of, no_randomness_but_dropout, opened
+from varigraph.prediction.numbering import numbering
 from varigraph.prediction.processor import keep_freed, side_by_side, without_gaps
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import entered, entering
@@ -126,6 +127,8 @@ class Passes:
 
     def masks_at_once(self) -> tuple[int, int]:
         """How many batches to run side by side, and how many masks in each."""
+        if numbering() is not None:  # in step with the processes that have the other parts
+            return 1, 1
         numbers = sum(site.shape.numel() for site in self.sites)
         workers, masks = self.room.masks_at_once(numbers, self._widest)
         return (1 if self.keeps else workers), masks  # what is kept is of one pass

@@ -169,7 +169,7 @@ def predict(
         memory=memory,
         progress=progress,
     )
-    _check_masks(method, question)
+    check_masks(method, question)
     with guarded(question.model, question.run, question.x.mean):
         for source in considered(question):
             source.check_question(question)
@@ -263,7 +263,7 @@ def _rate(dropout: float) -> float:
     return number("dropout", dropout, lambda rate: 0 < rate < 1, remedy=remedy)
 
 
-def _check_masks(method: str, question: Question) -> None:
+def check_masks(method: str, question: Question) -> None:
     """Raises if masks are to be drawn and there cannot be any, or only one."""
     if method == "sampled" and question.weights == "closed-form":
         raise OptionError(

@@ -12,6 +12,7 @@ from varigraph.choices import Task
 from varigraph.errors import ModelError, OptionError
 from varigraph.moments import Gaussian
 from varigraph.options import warn
+from varigraph.prediction.numbering import numbering
 from varigraph.prediction.prediction import Prediction, StandardErrors
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question, check_nodes
@@ -25,7 +26,7 @@ from varigraph.prediction.sampled.estimates import (
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.runs import PlainRun
-from varigraph.prediction.sampled.shortcuts import Explored, explored
+from varigraph.prediction.sampled.shortcuts import Explored, explored, in_step
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
 
@@ -94,7 +95,8 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
             f'samples={question.draws} is too few for method="sampled", which draws everything',
             "samples=100, or any number from 2 on",
         )
-    with without_gaps(), opened_network(question) as network, explored(network) as found:
+    look = explored if numbering() is None else in_step
+    with without_gaps(), opened_network(question) as network, look(network) as found:
         return _summed(found, watch)
 
 

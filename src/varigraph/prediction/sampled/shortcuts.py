@@ -89,6 +89,29 @@ def explored(network: Network) -> Iterator[Explored]:
         )
 
 
+@contextmanager
+def in_step(network: Network) -> Iterator[Explored]:
+    """The plain way through a network, run by run, as all processes that share a graph go it.
+
+    What is faster on the nodes of one may not be on those of another, and all must ask each other
+    for rows at the same places.
+    """
+    running = _first_run(network, HeldTensors())
+    logits = network.once({}, running=running)
+    if network.removed is not None:
+        network.removed.sites = running.sites
+    found = [source for source in considered(network.question) if source.uncertain(network.question)]
+    yield Explored(
+        network=network,
+        sources=tuple(s.name for s in found if not s.masks or running.sites),
+        sites=tuple(running.sites),
+        widest=max(running.widest, logits.numel()),
+        peak=running.peak,
+        trial_peak=running.peak,
+        batched=False,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Trial:
     """One run by the plain way, to compare others with.

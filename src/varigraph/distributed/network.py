@@ -1,0 +1,180 @@
+"""A network whose layers ask other processes for rows; and whether that is all it needs of them."""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import MessagePassing
+from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+from varigraph.distributed.exchange import Exchange
+from varigraph.distributed.share import Share
+from varigraph.errors import ModelError
+from varigraph.moments import Gaussian, StandIn
+from varigraph.moments.far_rows import asking_others, normalised_links
+from varigraph.moments.running import running
+from varigraph.prediction.calling import Run
+from varigraph.prediction.sampled.removed import per_link
+
+#: Differences of this size are rounding, as sums of other lengths have it.
+ROUNDING = 1e-4
+
+
+class FarInputs:
+    """Before each message-passing layer, the rows of other processes' nodes are asked for.
+
+    What the network is given itself is not: noise is drawn by the numbers of nodes in the whole
+    graph, and is the same everywhere.
+
+    Args:
+        exchange: with the other processes.
+    """
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self._given: Any = None
+
+    def watching(self, run: Run) -> Run:
+        """The same way to call a network; what it is given is noted."""
+
+        def begin(x: Any, *graph: Data) -> Any:
+            self._given = x.value if isinstance(x, StandIn) else x
+            return run(x, *graph)
+
+        return begin
+
+    @contextmanager
+    def of(self, model: nn.Module) -> Iterator[None]:
+        """While this is open, the layers of a model ask."""
+        homes = {kind.__module__ for module in model.modules() for kind in type(module).__mro__}
+        with ExitStack() as stack:
+            for layer in model.modules():
+                if isinstance(layer, MessagePassing):
+                    hook = layer.register_forward_pre_hook(self._before, with_kwargs=True)
+                    stack.callback(hook.remove)
+            for home in homes:
+                names = vars(sys.modules.get(home, sys))
+                for name in [name for name, value in names.items() if value is gcn_norm]:
+                    stack.callback(names.__setitem__, name, gcn_norm)
+                    names[name] = normalised_links
+            stack.enter_context(asking_others(self._exchange))
+            yield
+
+    def _before(
+        self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if args:
+            return (self._refreshed(layer, args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "x": self._refreshed(layer, kwargs.get("x"))}
+
+    def _refreshed(self, layer: nn.Module, x: Any) -> Any:
+        value = x.value if isinstance(x, StandIn) else x
+        if value is self._given:
+            return x
+        if isinstance(value, Gaussian):
+            return StandIn(Gaussian(*self._exchange.refreshed([value.mean, value.var])))
+        if isinstance(value, Tensor):
+            return self._exchange.refreshed([value])[0]
+        raise ModelError(
+            f"{type(layer).__name__} was called with separate source and target nodes",
+            "in parts of a graph, call it with one x; or predict without parts: vg.predict",
+        )
+
+
+def check_neighbours_suffice(model: nn.Module, run: Run, data: Data, share: Share) -> None:
+    """Raises if answers for own nodes depend on more than layers are told of others.
+
+    The network is run twice, the second time with rows that hold no numbers, with links from these
+    to the nodes of other processes, and from own nodes to them. In a network of layers that look
+    at their neighbours once, none of this reaches an own node. Sums over all nodes, layers of
+    several steps and degrees that are counted by hand do not pass.
+
+    Args:
+        model: the network.
+        run: calls it.
+        data: the graph of this process.
+        share: what of it is its own.
+
+    Raises:
+        ModelError: naming the first layer that is reached.
+    """
+    own = len(share.own)
+    with torch.no_grad(), running(model, by_rules=False):
+        before, first = _looked_at(model, lambda: run(data.x.clone(), data), own)
+        state, spoilt = torch.get_rng_state(), _spoilt(data, share)
+        after, second = _looked_at(model, lambda: run(spoilt.x.clone(), spoilt), own)
+        random = not torch.equal(state, torch.get_rng_state())
+    if random:
+        raise ModelError(
+            "the model draws random numbers in evaluation mode, and each process would its own",
+            "leave that out at prediction time; or predict without parts: vg.predict(model, data)",
+        )
+    if not isinstance(before, Tensor) or before.dim() == 0 or len(before) != share.rows:
+        raise ModelError(
+            "the model does not answer with a row for every node",
+            "in parts of a graph only nodes are answered for; vg.predict(model, data) takes others",
+        )
+    if not _same(before[:own], after[:own]):
+        changed = [name for (name, one), (_, two) in zip(first, second, strict=False)
+                   if not _same(one, two)]  # fmt: skip
+        raise ModelError(
+            f"{changed[0] if changed else type(model).__name__} looks at more than the neighbours "
+            "of a node: at all nodes, at several steps at once, or at degrees that are not its own",
+            "message-passing layers of one step (SAGEConv, GCNConv, GINConv, GATConv, GraphConv) "
+            "can be followed in parts; for others predict without parts: vg.predict(model, data)",
+        )
+
+
+Look = tuple[str, Tensor]
+
+
+def _looked_at(model: nn.Module, run: Callable[[], Any], own: int) -> tuple[Any, list[Look]]:
+    """What a run returns, and of each module's answer for own nodes one number a column."""
+    seen: list[Look] = []
+
+    def note(name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any, out: Any) -> None:
+            if isinstance(out, Tensor) and out.dim() > 0 and len(out) >= own:
+                seen.append((name, out[:own].double().flatten(1 if out.dim() > 1 else 0).mean(0)))
+
+        return hook
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if name and not isinstance(module, torch.jit.ScriptModule):
+                called = f"layer {name} ({type(module).__name__})"
+                stack.callback(module.register_forward_hook(note(called)).remove)
+        return run(), seen
+
+
+def _same(one: Tensor, two: Tensor) -> bool:
+    if one.shape != two.shape or not bool(two.isfinite().all() | ~one.isfinite().all()):
+        return False
+    size = one.abs().max() if one.numel() else torch.zeros(())
+    return bool(((one - two).abs() <= ROUNDING * size).all())
+
+
+def _spoilt(data: Data, share: Share) -> Data:
+    """The graph with a row more, no numbers in rows that stand for no node, and links with them."""
+    found, nothing = copy.copy(data), share.rows
+    far = torch.arange(len(share.own), share.known)
+    own = torch.arange(len(share.own))
+    ends = torch.cat([torch.stack([torch.full_like(far, nothing), far]),
+                      torch.stack([own, torch.full_like(own, nothing)])], dim=1)  # fmt: skip
+    for name, value in data:
+        if isinstance(value, Tensor) and per_link(data, name, value) and name != "edge_index":
+            found[name] = torch.cat([value, value[:1].expand(ends.shape[1], *value.shape[1:])])
+        elif isinstance(value, Tensor) and data.is_node_attr(name):
+            found[name] = torch.cat([value, value[:1]])
+    found.edge_index = torch.cat([data.edge_index, ends], dim=1)
+    found.num_nodes = share.rows + 1
+    found.x = found.x.clone()
+    found.x[share.known :] = torch.nan
+    return found
