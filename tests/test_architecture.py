@@ -107,6 +107,7 @@ OTHER_MEANINGS = {
     "cli/study.py": {"features"},
     "data/graphs.py": {"links"},
     "distributed/parts.py": {"links"},
+    "distributed/predict.py": {"links", "weights"},
     "data/node_tables.py": {"links"},
     "links/crossfit.py": {"links", "features"},
     "links/subgraphs.py": {"links"},

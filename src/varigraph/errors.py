@@ -65,4 +65,4 @@ class OptionError(VarigraphError, ValueError):
 
 
 class ProcessError(VarigraphError, RuntimeError):
-    """Another of the processes that work on one graph has failed, ended, or was started otherwise."""
+    """Another of the processes that work on one graph has failed, or was started otherwise."""

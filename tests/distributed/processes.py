@@ -36,7 +36,7 @@ def _work(rank, count, port, function, args, pipe):
 
 
 def in_processes(count, function, *args):
-    """What a function returns in each of so many processes, or its error; None for one that died."""
+    """What a function returns in each of so many processes, or its error; None if it died."""
     port, started = free_port(), []
     for rank in range(count):
         ours, theirs = CONTEXT.Pipe(duplex=False)

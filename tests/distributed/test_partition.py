@@ -7,6 +7,7 @@ import torch
 
 from distributed.graphs import FEATURES, NODES, small_graph
 from varigraph.distributed import Partition, dividing, large_graph, partition
+from varigraph.distributed.share import Share
 from varigraph.errors import FileError, GraphError, OptionError
 from varigraph.moments.links import coins_of
 
@@ -20,22 +21,23 @@ def test_parts_hold_the_links_of_their_nodes_and_what_these_look_at(tmp_path, by
     coin = coins_of(graph.edge_index, graph.edge_prob, NODES).of_edge
     seen_nodes, seen_links = [], []
     for number in range(3):
-        part = found.open(number)
-        data, own = part.data(), part.own
-        known = part.numbering.nodes
+        share = Share(found, number, 3)
+        data, own = share.data(), share.own
+        known, links = share.numbering.nodes, data.edge_index[:, :-1]  # one is filling
         seen_nodes += own.tolist()
-        seen_links += part.numbering.links.tolist()
+        seen_links += share.numbering.links[:-1].tolist()
         # All links that lead to its nodes, in the order of the whole, and no others.
         listed = np.flatnonzero(np.isin(graph.edge_index[1], own))
-        assert part.numbering.links.tolist() == listed.tolist()
-        assert torch.equal(torch.from_numpy(known)[data.edge_index], graph.edge_index[:, listed])
-        assert (data.edge_index[1] < len(own)).all()
-        ends = len(own) + len(part.far)
+        assert share.numbering.links[:-1].tolist() == listed.tolist()
+        assert torch.equal(torch.from_numpy(known)[links], graph.edge_index[:, listed])
+        assert (links[1] < len(own)).all()
+        assert (data.edge_index[:, -1] >= share.known).all()
+        ends = len(own) + len(share.far)
         assert torch.equal(data.x[:ends], graph.x[known[:ends]])
         assert torch.equal(data.x_var[:ends], graph.x_var[known[:ends]])
-        assert torch.equal(data.edge_prob, graph.edge_prob[listed])
-        assert part.numbering.coins.tolist() == coin[listed].tolist()
-        assert set(part.far) == set(graph.edge_index[0, listed].tolist()) - set(own.tolist())
+        assert torch.equal(data.edge_prob[:-1], graph.edge_prob[listed])
+        assert share.numbering.coins[:-1].tolist() == coin[listed].tolist()
+        assert set(share.far) == set(graph.edge_index[0, listed].tolist()) - set(own.tolist())
     assert sorted(seen_nodes) == list(range(NODES))
     assert sorted(seen_links) == list(range(graph.num_edges))
 
@@ -50,6 +52,23 @@ def test_every_row_that_is_sent_arrives_where_it_is_waited_for(tmp_path):
     assert found.rows_exchanged == sum(len(part.sent) for part in parts)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_processes_with_several_parts_wait_for_what_they_are_sent(tmp_path, count):
+    found = partition(small_graph(), tmp_path, parts=5, by="hash")
+    shares = [Share(found, rank, count) for rank in range(count)]
+    sent = [np.split(share.own[share.sent], np.cumsum(share.sent_counts)[:-1]) for share in shares]
+    for rank, share in enumerate(shares):
+        arriving = np.concatenate([each[rank] for each in sent])
+        assert arriving.tolist() == share.far.tolist()
+        assert share.far_counts == [len(each[rank]) for each in sent]
+        # What a value is about is told by its number of rows, whatever a layer adds or drops.
+        numbers, rows = share.numbering, share.rows
+        between, links = len(numbers.between), len(numbers.links)
+        kinds = {rows, between, links, rows + between, rows + links}
+        assert len(kinds) == (3 if between == links else 5)
+    assert np.concatenate([share.own for share in shares]).size == NODES
+
+
 def test_coins_are_numbered_alike_however_many_are_counted_together(tmp_path, monkeypatch):
     monkeypatch.setattr(dividing, "COINS_AT_ONCE", 7)
     monkeypatch.setattr(large_graph, "PIECE", 10)
@@ -57,8 +76,8 @@ def test_coins_are_numbered_alike_however_many_are_counted_together(tmp_path, mo
     found = partition(graph, tmp_path, parts=2, by="range")
     coin = coins_of(graph.edge_index, graph.edge_prob, NODES).of_edge
     for number in range(2):
-        numbers = found.open(number).numbering
-        assert numbers.coins.tolist() == coin[numbers.links].tolist()
+        part = found.open(number)
+        assert part.coins.tolist() == coin[part.links].tolist()
 
 
 def test_ranges_have_about_as_many_links_each(tmp_path):

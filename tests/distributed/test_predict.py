@@ -1,5 +1,8 @@
 """Several processes answer as one does."""
 
+import shutil
+
+import numpy as np
 import pytest
 import torch
 
@@ -8,6 +11,8 @@ from distributed.graphs import small_graph
 from distributed.networks import HIDDEN, Net
 from distributed.processes import in_processes
 from varigraph.distributed import partition, predict, read_answer
+from varigraph.distributed.share import Share
+from varigraph.errors import FileError
 
 PARTS, SAMPLES = 4, 8
 #: Networks, methods, and how links are read; with noise in the features and masks throughout.
@@ -26,12 +31,20 @@ CASES = [
     ("GCNConv", "diagonal", "weight"),
     ("GINConv", "diagonal", "removed"),
     ("GraphConv", "diagonal", "removed"),
+    ("GATConv", "diagonal", "certain"),
+    ("GATv2Conv", "diagonal", "certain"),
 ]
 
 
 def double_graph():
     graph = small_graph(loops=False)
     return graph.apply(lambda t: t.double() if t.is_floating_point() else t)
+
+
+def options(links):
+    if links == "certain":
+        return {"sources": ("features", "weights"), "samples": SAMPLES}
+    return {"links": links, "samples": SAMPLES}
 
 
 def out_of(folder, count, case):
@@ -43,7 +56,7 @@ def answer_all(folder, count):
     for case in CASES:
         kind, method, links = case
         out = out_of(folder, count, case)
-        made = predict(Net(kind), folder / "parts", out, method=method, links=links, samples=SAMPLES)
+        made = predict(Net(kind), folder / "parts", out, method=method, **options(links))
         found.append((made.exchanges, made.rows_sent, made.bytes_sent))
     return found
 
@@ -63,14 +76,77 @@ def test_processes_answer_as_one_does(answered, case):
     folder, _, sent = answered
     assert all(isinstance(each, list) for count in (2, 4) for each in sent[count]), sent
     kind, method, links = case
-    alone = vg.predict(Net(kind), double_graph(), method=method, links=links, samples=SAMPLES)
+    alone = vg.predict(Net(kind), double_graph(), method=method, **options(links))
     assert all((alone.by_source[part] != 0).any() for part in ("features", "weights"))
-    assert (alone.by_source["links"] != 0).any() == (links != "weight")
+    assert (alone.by_source["links"] != 0).any() == (links in ("removed", "bernoulli"))
     for count in (1, 2, 4):
         found = read_answer(out_of(folder, count, case))
-        assert (found.method, found.samples, found.task) == (alone.method, alone.samples, alone.task)
+        assert (found.method, found.samples, found.task) == (
+            alone.method,
+            alone.samples,
+            alone.task,
+        )
         torch.testing.assert_close(found.mean, alone.mean, rtol=0, atol=1e-12)
         torch.testing.assert_close(found.plain, alone.plain, rtol=0, atol=1e-12)
         for part, var in alone.by_source.items():
             torch.testing.assert_close(found.by_source[part], var, rtol=0, atol=1e-12)
         torch.testing.assert_close(found.logits.var, alone.logits.var, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_rows_and_bytes_are_those_that_the_parts_foretell(answered, count):
+    _, parts, sent = answered
+    rows = parts.rows_exchanged
+    if count < PARTS:  # two parts each: a row goes once to both, and not at all between them
+        rows = sum(len(Share(parts, rank, count).far) for rank in range(count))
+        assert rows < parts.rows_exchanged
+    each = [process[CASES.index(("SAGEConv", "sampled", "removed"))] for process in sent[count]]
+    times = {exchanges for exchanges, _, _ in each}
+    # Before the second and the third layer: in 5 runs that look at the network, and in all draws.
+    assert times == {2 * (5 + SAMPLES)}
+    assert sum(sent_rows for _, sent_rows, _ in each) == rows * 2 * (5 + SAMPLES)
+    assert sum(size for *_, size in each) == rows * 2 * (5 + SAMPLES) * HIDDEN * 8
+    alone = sent[1][0]
+    assert all(case == (0, 0, 0) for case in alone)
+
+
+def test_the_answer_is_one_file_a_part(answered):
+    folder, parts, _ = answered
+    out = out_of(folder, 2, CASES[0])
+    assert sorted(file.name for file in out.iterdir()) == [
+        *(f"answer-{part:05d}.npz" for part in range(PARTS)),
+        "answer.json",
+    ]
+    with np.load(out / "answer-00002.npz") as held:
+        assert held["node"].tolist() == parts.open(2).own.tolist()
+        assert {"mean", "var.features", "var.links", "var.weights"} <= set(held.files)
+
+
+def test_an_answer_that_is_not_whole_is_refused(answered, tmp_path):
+    made = out_of(answered[0], 2, CASES[0])
+    shutil.copytree(made, tmp_path / "some")
+    (tmp_path / "some" / "answer-00001.npz").unlink()
+    with pytest.raises(FileError, match=r"answer-00001.npz: is missing"):
+        read_answer(tmp_path / "some")
+    shutil.copy(made / "answer-00002.npz", tmp_path / "some" / "answer-00001.npz")
+    with pytest.raises(FileError, match=r"answer-00002.npz: is of another answer"):
+        read_answer(tmp_path / "some")
+    with pytest.raises(FileError, match="there is no whole answer"):
+        read_answer(tmp_path)
+
+
+def exchanged_unevenly():
+    torch.distributed.init_process_group("gloo")
+    rank, arrived = (
+        torch.distributed.get_rank(),
+        torch.empty(3 if torch.distributed.get_rank() else 0, 2),
+    )
+    given = torch.arange(6.0).view(3, 2) if rank == 0 else torch.empty(0, 2)
+    sizes = ([0, 0], [0, 3]) if rank == 0 else ([3, 0], [0, 0])
+    torch.distributed.all_to_all_single(arrived, given, *sizes)
+    return arrived.tolist()
+
+
+def test_gloo_exchanges_one_tensor_of_uneven_sizes_nothing_included():
+    """What an exchange is made of: not every collective of torch works on processors."""
+    assert in_processes(2, exchanged_unevenly) == [[], [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]]

@@ -61,7 +61,9 @@ def file_of(folder: Path, part: int) -> Path:
 def check_new(folder: Path) -> None:
     """Raises if an answer is there already, or anything else."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(f"{folder} exists and is not empty", "choose another folder for the answer")
+        raise OptionError(
+            f"{folder} exists and is not empty", "choose another folder for the answer"
+        )
 
 
 def write_part(folder: Path, part: int, nodes: Numbers, answer: Prediction, rows: Numbers) -> None:
@@ -84,7 +86,8 @@ def write_part(folder: Path, part: int, nodes: Numbers, answer: Prediction, rows
         tensors["plain"] = answer.plain
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(file_of(folder, part)) as stream:
-        np.savez(stream, node=nodes, **{name: t.numpy()[rows] for name, t in tensors.items()})
+        arrays: dict[str, Any] = {name: t.numpy()[rows] for name, t in tensors.items()}
+        np.savez(stream, node=nodes, **arrays)
 
 
 def write_about(folder: Path, whole: Partition, answer: Prediction) -> None:
@@ -122,8 +125,8 @@ def read_answer(folder: Path | str) -> Prediction:
         raise FileError(folder, f"has no answer for node {int(seen.argmin())}", AGAIN)
     for part in range(about["parts"]):
         with np.load(file_of(Path(folder), part), allow_pickle=False) as held:
-            for name in found:
-                found[name][held["node"]] = held[name]
+            for name, values in found.items():
+                values[held["node"]] = held[name]
     tensors = {name: torch.from_numpy(values) for name, values in found.items()}
     return Prediction(
         mean=tensors["mean"],

@@ -23,6 +23,9 @@ from varigraph.moments.running import running
 from varigraph.prediction.calling import Run
 from varigraph.prediction.sampled.removed import per_link
 
+#: Links to each node of other processes, and from each own one, in a run that must not notice: more
+#: than the one that a count is often taken for where there is none.
+LINKS_BESIDE = 3
 #: Differences of this size are rounding, as sums of other lengths have it.
 ROUNDING = 1e-4
 
@@ -147,11 +150,18 @@ def _looked_at(model: nn.Module, run: Callable[[], Any], own: int) -> tuple[Any,
         return hook
 
     with ExitStack() as stack:
-        for name, module in model.named_modules():
-            if name and not isinstance(module, torch.jit.ScriptModule):
-                called = f"layer {name} ({type(module).__name__})"
-                stack.callback(module.register_forward_hook(note(called)).remove)
+        for name, module in _outer(model):
+            called = f"layer {name} ({type(module).__name__})"
+            stack.callback(module.register_forward_hook(note(called)).remove)
         return run(), seen
+
+
+def _outer(module: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
+    """All modules but the model itself and what is inside of message-passing layers."""
+    for short, child in module.named_children():
+        yield name + short, child
+        if not isinstance(child, MessagePassing):
+            yield from _outer(child, f"{name}{short}.")
 
 
 def _same(one: Tensor, two: Tensor) -> bool:
@@ -164,8 +174,8 @@ def _same(one: Tensor, two: Tensor) -> bool:
 def _spoilt(data: Data, share: Share) -> Data:
     """The graph with a row more, no numbers in rows that stand for no node, and links with them."""
     found, nothing = copy.copy(data), share.rows
-    far = torch.arange(len(share.own), share.known)
-    own = torch.arange(len(share.own))
+    far = torch.arange(len(share.own), share.known).repeat(LINKS_BESIDE)
+    own = torch.arange(len(share.own)).repeat(LINKS_BESIDE)
     ends = torch.cat([torch.stack([torch.full_like(far, nothing), far]),
                       torch.stack([own, torch.full_like(own, nothing)])], dim=1)  # fmt: skip
     for name, value in data:

@@ -150,9 +150,7 @@ def _prepared(
         )  # fmt: skip
     exchange = Exchange(share)
     far = FarInputs(exchange)
-    question = replace(
-        question, run=far.watching(question.run), nodes=torch.arange(len(share.own))
-    )
+    question = replace(question, run=far.watching(question.run), nodes=torch.arange(len(share.own)))
     return _Work(share, question, exchange, far, method)
 
 
@@ -210,7 +208,7 @@ def _written(work: _Work, answer: Prediction, out: Path, processes: Processes) -
     try:
         if processes.rank == 0:
             write_about(out, whole, answer)
-    except Exception as raised:  # noqa: BLE001 - as above
+    except Exception as raised:
         error = raised
     processes.agree("whole", error)
     sent = work.exchange

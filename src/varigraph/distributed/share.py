@@ -178,8 +178,8 @@ class Share:
         """The share as a graph of its own."""
         ends = np.concatenate([self._ends, [[self.known], [self.known + 1]]], axis=1)
         found = Data(edge_index=torch.from_numpy(ends), num_nodes=self.rows)
-        for name, values in self.parts[0].of_whole():
-            found[name] = values
+        for name, of_all in self.parts[0].of_whole():
+            found[name] = of_all
         for name, value in self._node_fields():
             found[name] = torch.from_numpy(value)
         for name in self.parts[0].link_fields:

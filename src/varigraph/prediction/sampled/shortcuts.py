@@ -100,7 +100,9 @@ def in_step(network: Network) -> Iterator[Explored]:
     logits = network.once({}, running=running)
     if network.removed is not None:
         network.removed.sites = running.sites
-    found = [source for source in considered(network.question) if source.uncertain(network.question)]
+    found = [
+        source for source in considered(network.question) if source.uncertain(network.question)
+    ]
     yield Explored(
         network=network,
         sources=tuple(s.name for s in found if not s.masks or running.sites),
