@@ -105,6 +105,18 @@ def test_no_response_lives_on_links(name):
     assert rows == {NODES}
 
 
+def test_scores_are_forgotten_once_the_way_to_the_output_is_known():
+    network = Network(LAYERS["GATv2"], 2)
+    tape, out, given = recorded_pass(network, torch.ones(NODES, FEATURES).double())
+    before = walk_back(tape, out, torch.arange(NODES), until={given.number}).of[given.number]
+    assert any(len(entry.value) != NODES for entry in tape.entries)
+    tape.keep_way_to(out)
+    assert {len(entry.value) for entry in tape.entries} == {NODES}
+    assert all(len(bend.value) == NODES for bend in tape.bends)
+    after = walk_back(tape, out, torch.arange(NODES), until={given.number}).of[given.number]
+    assert torch.equal(before.values, after.values)
+
+
 def test_uncertain_attributes_of_links_are_followed_on_links():
     network = gnn.GATv2Conv(FEATURES, 2, heads=2, edge_dim=3, add_self_loops=False).double().eval()
     tape, x = Tape(), torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(0))

@@ -367,6 +367,16 @@ class Tape:
         """Whether the responses of a value are on record."""
         return value.number in self._known and value.number not in self.unknown
 
+    def keep_way_to(self, output: Gaussian) -> None:
+        """Forget values that have no part in an output, but for the first: scores of links, say."""
+        wanted, kept = {output.number, self.entries[0].value.number}, []
+        for entry in reversed(self.entries):
+            if entry.value.number in wanted:
+                wanted.update(parent.number for parent, _ in entry.parents)
+                kept.append(entry)
+        self.entries = kept[::-1]
+        self.bends = [bend for bend in self.bends if bend.value.number in wanted]
+
     def maker_of(self, value: Gaussian) -> str:
         """The function that made a value for which nobody recorded a response."""
         return f"{self.unknown.get(value.number, 'a step of the model')}()"

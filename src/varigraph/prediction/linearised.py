@@ -58,6 +58,7 @@ def one_pass(question: Question, *, exact: bool = True) -> Linearised:
     propagation = _propagation(question, tape.noises, tape)
     out = _run(question, question.linear_features if exact else question.x, propagation)
     check_output(out.value, question.task, logits=out.logits)
+    tape.keep_way_to(out.value)
     names = tuple(propagation.approximate), tuple(propagation.as_written)
     return Linearised(out.value, tape, *names)
 
