@@ -35,7 +35,7 @@ function key() {
   const mark = (style, text) => element("span", {}, element("i", { style }), text);
   const parts = [
     mark("width:2.2rem;height:.6rem;background:linear-gradient(90deg,var(--calm),var(--tense))", "more to less trusted, among all; larger is less"),
-    element("span", {}, element("b", { class: "missed", text: "✗ " }), classes ? "answered wrongly" : "truth outside the interval"),
+    ...(nodes.truth ? [element("span", {}, element("b", { class: "missed", text: "✗ " }), classes ? "answered wrongly" : "truth outside the interval")] : []),
   ];
   if (links.prob) parts.push(mark("width:2rem;border-top:2px dashed var(--soft)", "link less likely than not; numbers are probabilities"));
   return element("div", { class: "key" }, ...parts);
