@@ -139,7 +139,7 @@ def plan(
     Nodes are chosen greedily by what their features cause in all answers, see
     :func:`varigraph.attribute`; after every quarter of the budget causes are computed anew, with
     what was chosen so far taken as measured. What is left afterwards is predicted, not estimated
-    from the causes. The cost is that of about ten predictions.
+    from the causes. The cost is that of about twenty predictions.
 
     Args:
         model: any trained network with a closed form; it is as before afterwards.
