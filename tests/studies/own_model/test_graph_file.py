@@ -4,6 +4,7 @@ import torch
 from torch_geometric.data import Data, HeteroData
 
 from cli.own_networks import NAMES, small_graph
+from varigraph.data import read_links
 from varigraph.errors import DatasetError, FileError, GraphError
 from varigraph.studies.own_model.saved_files import read_graph
 
@@ -26,6 +27,17 @@ def test_saved_graphs(tmp_path, form):
     same(found, graph)
     assert found.x_var == 0.5
     assert torch.equal(found.edge_prob, graph.edge_prob)
+
+
+def test_a_graph_of_a_link_file_is_read_back(tmp_path):
+    (tmp_path / "links.tsv").write_text("a\tb\t0.9\nb\tc\t0.5\nb\ta\t0.9\n")
+    graph = read_links(tmp_path / "links.tsv")
+    graph.x = torch.ones(3, 2)
+    torch.save(graph, tmp_path / "graph.pt")
+    found = read_graph(str(tmp_path / "graph.pt"))
+    same(found, graph)
+    assert found.reading == graph.reading
+    assert found.reading.duplicates == 1
 
 
 @pytest.mark.parametrize("names", [np.array(NAMES), np.array([name.encode() for name in NAMES])])

@@ -24,6 +24,7 @@ from torch_geometric.data.storage import BaseStorage, EdgeStorage, GlobalStorage
 from varigraph.choices import DATASETS
 from varigraph.data import load
 from varigraph.data.graph_parts import FIELDS, intended
+from varigraph.data.link_tables import Reading
 from varigraph.data.node_tables import read_tables
 from varigraph.data.opened_files import (
     ARRAYS,
@@ -266,10 +267,12 @@ def _names(names: Sequence[str]) -> str:
 ZIP_MARK = b"PK\x03\x04"
 
 #: What a saved ``Data`` consists of, besides the classes that torch_geometric itself names as safe.
-#: Their constructors keep what they are given, and do nothing else.
+#: Their constructors keep what they are given, and do nothing else. The last is our own remark on a
+#: graph that ``vg.read_links`` made: counts.
 PARTS_OF_DATA = (
     *(DataEdgeAttr, DataTensorAttr),
     *(BaseStorage, EdgeStorage, GlobalStorage, NodeStorage),
+    Reading,
 )
 
 
