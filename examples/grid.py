@@ -16,8 +16,6 @@ which is why the true state is known here:
 # %%
 from __future__ import annotations
 
-from collections import Counter
-
 import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
@@ -171,7 +169,7 @@ where = blind.nonzero().squeeze(1)
 def estimated(chance: Tensor) -> vg.Prediction:  # [lines]
     """Estimates for the buses without a meter."""
     graph = asked(readings, lines, chance)
-    return vg.predict(model, graph, task="regression", nodes=where, samples=1000)
+    return vg.predict(model, graph, task="regression", nodes=where, samples=0)
 
 
 pred = estimated(chance)
@@ -182,16 +180,13 @@ print(f"variance due to meters {shares['features']:.0%}, lines {shares['links']:
 # %% [markdown]
 # ## Which switch is to blame?
 #
-# `vg.attribute` divides the variance of one estimate over what caused it. Added up over all buses
-# without a meter, it says which switch to ask about first.
+# `vg.attribute` divides the variance of all these estimates over what caused it, and says which
+# switch to ask about first.
 
 # %%
-blame: Counter[tuple[int, int]] = Counter()
-for bus in where.tolist():
-    for line in vg.attribute(model, asked(readings, lines, chance), bus, task="regression").links:
-        blame[min(line.source, line.target), max(line.source, line.target)] += line.variance
-for (one, two), variance in blame.most_common(4):
-    print(f"line {one} - {two}: {variance / pred.total.sum():.0%} of all variance")
+graph = asked(readings, lines, chance)
+blame = vg.attribute(model, graph, nodes=where, task="regression", samples=0)
+print(blame)
 
 # %% [markdown]
 # ## One telephone call
@@ -202,7 +197,7 @@ for (one, two), variance in blame.most_common(4):
 # would reduce it, and error bars from meters and lines do not cover it.
 
 # %%
-call = blame.most_common(1)[0][0]
+call = blame.links[0].source, blame.links[0].target
 line = next(place for place in silent.tolist() if set(lines[:, place].tolist()) == set(call))
 after = estimated(chance.index_fill(0, torch.tensor(line), float(closed[line])))
 everything = estimated(closed)
