@@ -22,6 +22,8 @@ from corpus.registry import Network
 
 #: Draws that are run side by side, and one by one where a network looks at the whole graph.
 DRAWS, DRAWS_ALONE = 500, 300
+#: How many times as many are taken where these leave open whether an answer is right.
+TO_BE_SURE = 5
 #: Copies of a graph in one run.
 AT_ONCE = 100
 #: Parts that draws are divided into, to see how much figures differ between them.
@@ -55,10 +57,11 @@ class Truth:
 
 
 @cache
-def truth(network: Network, source: str) -> Truth:
-    """Answers to draws of one source, everything else as it is."""
+def truth(network: Network, source: str, times: int = 1) -> Truth:
+    """Answers to draws of one source, everything else as it is; so many times as many draws."""
     model, data = network.trained(), network.data
     count, at_once = (DRAWS_ALONE, 1) if network.alone else (DRAWS, AT_ONCE)
+    count *= times
     features = drawn_features(data, count, noisy=source == "features")
     coins = drawn_coins(data, count, certain=source != "links")
     parts = []

@@ -39,7 +39,7 @@ RULES = "first-order", "every layer has a rule"
 #: Network, graph, options, the method to take and the reason to give.
 CASES = {
     "rules": (Functional, noisy_ring, {}, *RULES),
-    "coins": (Functional, uncertain_ring, {"links": "bernoulli"}, *RULES),
+    "coins": (Functional, uncertain_ring, {"links": "bernoulli"}, "first-order", "draws have"),
     "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),
     "recurrent": (recurrent, noisy_ring, {}, "sampled", "no moment rule for 1 layer(s) of GCN"),
     "max": (

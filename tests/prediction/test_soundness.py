@@ -249,7 +249,7 @@ def test_auto_keeps_an_approximate_rule_that_agrees_with_draws():
     x = torch.randn(60, 800, generator=torch.Generator().manual_seed(0))
     graph = Data(x=x, edge_index=torch.empty(2, 0, dtype=torch.long), x_var=0.01)
     pred = vg.predict(Wide().eval(), graph, samples=0)
-    assert pred.method.startswith("first-order (approximate LayerNorm): 32 draws have ")
+    assert pred.method.startswith("first-order (approximate LayerNorm): ")
 
 
 def test_a_forward_that_ignores_its_features_is_refused():

@@ -17,6 +17,7 @@ from varigraph.data.kinds import StackedGraph, only_kinds
 from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.moments import Gaussian, LinkProbabilities
 from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
+from varigraph.prediction.agreement import COINS, NOISE, agreement
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
@@ -39,7 +40,7 @@ from varigraph.prediction.question import (
     is_coarse,
     silent,
 )
-from varigraph.prediction.sampled.method import sampled
+from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
 from varigraph.prediction.sources.features import Features
 from varigraph.prediction.sources.fields import Field
 from varigraph.prediction.sources.links import Links
@@ -280,14 +281,12 @@ def check_masks(method: str, question: Question) -> None:
 
 #: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
 DRAWS = 100
-#: Draws that approximate rules are checked with, and the ratios of variances that pass.
-FEW_DRAWS, PASSES = 32, (0.8, 1.25)
 
 
 def auto(question: Question) -> Prediction:
     """First-order where every layer has a rule and its walks fit in memory, else sampled.
 
-    Rules that are only approximate, and removed links, are held against a few draws first.
+    Rules that are only approximate, and uncertain links, are held against draws first.
     ``prediction.method`` says which method it was, and why.
     """
     try:
@@ -298,7 +297,7 @@ def auto(question: Question) -> Prediction:
             raise  # a mistake in the options, or asked for by name, and sampling has none
         return _drawn(question, why)
     # Masks are large noise, which gates and products of a layer of no rule may bend.
-    if answer.approximate or _removes_links(question) or (answer.as_written and question.masked):
+    if answer.approximate or _has_coins(question) or (answer.as_written and question.masked):
         return _checked(answer, question)
     return replace(answer, method=f"{answer.method}: {_rules(answer)}")
 
@@ -310,10 +309,9 @@ def _rules(answer: Prediction) -> str:
     return f"every layer has a rule, but {', '.join(answer.as_written)} as written"
 
 
-def _removes_links(question: Question) -> bool:
+def _has_coins(question: Question) -> bool:
     """Whether links may be gone: a jump that activations may bend, however right its size is."""
-    links = question.links
-    return links is not None and links.reading == "removed" and links.uncertain
+    return question.links is not None and question.links.uncertain
 
 
 def _reason_to_draw(error: Exception, question: Question) -> str | None:
@@ -334,46 +332,27 @@ def _drawn(question: Question, why: str) -> Prediction:
 
 
 def _checked(answer: Prediction, question: Question) -> Prediction:
-    """An answer by approximate rules, if a few draws agree with it; else draws."""
-    # A link that is hardly ever gone shows its variance in few of the draws.
-    rare = _removes_links(question)
-    draws = DRAWS if rare else FEW_DRAWS
+    """An answer by approximate rules, if draws agree with it; else draws."""
+    kept: list[Sample] = []
+
+    def draw(draws: int) -> Sample:
+        found = sample(replace(question, draws=draws, progress=silent))
+        if draws == question.draws:
+            kept.append(found)
+        return found
+
     try:
-        few = sampled(replace(question, draws=draws, progress=silent))
+        found = agreement(answer, draw, COINS if _has_coins(question) else NOISE)
     except ModelError as error:
         why = f"not checked, because {error.problem.splitlines()[0]}"
         return replace(answer, method=f"{answer.method}: {why}")
-    ratio = _ratio(few, answer, singly=not rare)
-    said = f"{draws} draws have {ratio:.3g} times its variance"
-    if PASSES[0] <= ratio <= PASSES[1] or question.weights == "closed-form":
-        return replace(answer, method=f"{answer.method}: {said}")
-    names = ", ".join((*answer.approximate, *answer.as_written)) or "removed links"
-    why = f"the rule of {names} is approximate, and off here: {said}"
-    if question.draws == draws:  # the very same draws
-        return replace(few, method=f"{few.method}: {why}")
+    if found.passes or question.weights == "closed-form":
+        return replace(answer, method=f"{answer.method}: {found}")
+    names = ", ".join((*answer.approximate, *answer.as_written)) or "uncertain links"
+    why = f"the rule of {names} is approximate, and off here: {found}"
+    if kept:
+        return replace(by_sample(kept[0], question), method=f"sampled: {why}")
     return _drawn(question, why)
-
-
-def _ratio(drawn: Prediction, closed: Prediction, *, singly: bool) -> float:
-    """Of variances: of the logits one by one, of all logits, of the answer; the farthest from 1.
-
-    Logits that move together may be right one by one, and their differences, which are all that
-    class probabilities know of, far off.
-
-    Args:
-        drawn: by draws.
-        closed: in closed form.
-        singly: whether draws are enough to look at logits one by one.
-    """
-    tiny = torch.finfo(closed.mean.dtype).tiny
-    one_by_one = drawn.logits.var.double(), closed.logits.var.double()
-    together = one_by_one[0].sum(), one_by_one[1].sum()
-    answer = drawn.total.double().sum(), closed.total.double().sum()
-    ratios = [
-        (true.clamp_min(tiny) / said.clamp_min(tiny)).mean()
-        for true, said in ((one_by_one, together, answer) if singly else (together, answer))
-    ]
-    return float(max(ratios, key=lambda ratio: abs(float(ratio.log()))))
 
 
 METHODS: dict[str, Callable[[Question], Prediction]] = {

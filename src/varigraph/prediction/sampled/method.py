@@ -50,7 +50,11 @@ def sampled(question: Question) -> Prediction:
     figures are unbiased at any number of draws, so that a share that is nearly zero may come out
     below zero; their standard errors are in ``std_error``. The parts add up to the total.
     """
-    found = sample(question)
+    return by_sample(sample(question), question)
+
+
+def by_sample(found: Sample, question: Question) -> Prediction:
+    """The answer that many runs give."""
     return answered(
         found.logits,
         found.answer,

@@ -25,7 +25,7 @@ from varigraph.moments.shapes import MOVES, moves_alike
 from varigraph.prediction.calling import Forward, caller
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.passes import NO_DROPOUT
-from varigraph.prediction.predict import FEW_DRAWS, ask
+from varigraph.prediction.predict import ask
 
 NO_RULE = "no rule: is sampled"
 DERIVED = "no rule: by derivatives"
@@ -197,7 +197,7 @@ def _verdict(
         return "sampled", error.problem.splitlines()[0].rstrip(":")
     if answer.approximate:
         names = ", ".join(answer.approximate)
-        return "first-order", f"if {FEW_DRAWS} draws agree with the approximate rule of {names}"
+        return "first-order", f"if draws agree with the approximate rule of {names}"
     return "first-order", "every layer has a rule"
 
 
