@@ -165,7 +165,7 @@ def follows_units(case: Case, pred: Prediction) -> bool:
     units = torch.ones_like(pred.mean[0])
     units[-1] = 1e-6
     scaled = case.but(model=_InUnits(case.model, units)).answer()
-    if scaled.method != pred.method:
+    if scaled.method.partition(":")[0] != pred.method.partition(":")[0]:
         return False
     floor = 1e-5 * pred.total + cancelling(pred)
     floor = floor + (rounding(pred) if is_sampled(pred) else unseen(pred))

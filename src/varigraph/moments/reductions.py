@@ -280,8 +280,13 @@ def refuse_links_by_hand(function: Any, values: Any) -> None:
     if links is None or not links.uncertain:
         return
     name, listed = function.__name__, links.listed[0].shape[1]
+    # Pairs that are scored look like messages. That they are none is seen on a graph without some
+    # links, as far as a closed form looks at one.
+    seen_without = links.reading == "removed" and current().tape is not None
     if name in ("matmul", "mm", "_sparse_mm"):
         by_hand = isinstance(args[0], Tensor) and tuple(args[0].shape) == (links.nodes,) * 2
+    elif name in ("index_select", "__getitem__") and seen_without:
+        by_hand = False
     elif name == "index_select":
         by_hand = _many(len(args[-1]), links.nodes, listed)
     elif name == "__getitem__" and isinstance(args[1], Tensor):

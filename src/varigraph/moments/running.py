@@ -28,6 +28,7 @@ from varigraph.moments.registry import (
     rule_for_layer,
 )
 from varigraph.moments.stand_in import StandIn, aggregating, asking, disguise, guised, reveal
+from varigraph.moments.summed_messages import propagating
 
 CPU = torch.device("cpu")
 DROPOUT = F.dropout
@@ -117,16 +118,12 @@ def _open_messages(layer: Any) -> None:
     hooks = OrderedDict(layer._propagate_forward_pre_hooks)
     hooks[len(hooks)] = _plain_links
     layer._propagate_forward_pre_hooks = hooks
+    object.__setattr__(layer, "propagate", propagating(layer, layer.propagate))
 
 
 def _plain_links(layer: MessagePassing, inputs: Any) -> Any:
     links, size, values = inputs
     current().as_written[type(layer).__name__] = None
-    if current().links is not None:
-        raise MissingRuleError(
-            f"{type(layer).__name__} has no moment rule for links that may not be real",
-            'method="sampled", or leave the links out: sources=("features", "weights")',
-        )
     return plain(links) if isinstance(links, Tensor) else links, size, values
 
 
