@@ -20,7 +20,7 @@ MOVES = 1e-6
 #: Relative standard error of one drawn variance above which single ones are not looked at: of
 #: links that are hardly ever gone most draws know nothing.
 COARSE = 0.3
-#: Standard error up to which draws can tell: a figure must be inside of its bounds by half of it.
+#: Standard error up to which draws can tell: a figure must be inside of its bounds by as much.
 FINE = 0.04
 #: Parts of the draws that are left out in turn.
 PARTS = 10
@@ -89,7 +89,7 @@ class Figure:
     @property
     def passes(self) -> bool:
         """Whether it is inside for all that draws can tell, or they are too few to tell."""
-        return self.beyond <= (-self.error / 2 if self.error <= FINE else 2 * self.error)
+        return self.beyond <= (-self.error if self.error <= FINE else 2 * self.error)
 
 
 @dataclass(frozen=True)
