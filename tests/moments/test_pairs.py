@@ -128,11 +128,13 @@ def test_values_are_found_at_other_pairs(seed, nodes, share):
 def test_gram_and_sums_over_rows(seed, nodes, share):
     draw = generator(seed)
     pairs, array = random_pairs(nodes, share, draw)
-    weight = torch.rand(nodes, generator=draw).double()
     plain = torch.einsum("uvah,uvbh->uab", array, array)
-    weighted = torch.einsum("uvah,uvbh,v->uab", array, array, weight)
     assert torch.allclose(pairs.gram(), plain)
-    assert torch.allclose(pairs.gram(weight), weighted)
+    for width in (1, array.shape[-1]):
+        weight = torch.rand(nodes, width, generator=draw).double()
+        full = weight.expand(nodes, array.shape[-1])
+        weighted = torch.einsum("uvah,uvbh,vh->uab", array, array, full)
+        assert torch.allclose(pairs.gram(weight), weighted)
     assert torch.allclose(pairs.sum_rows(pairs.values), array.sum(1))
 
 

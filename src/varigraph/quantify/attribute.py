@@ -151,7 +151,7 @@ def attribute(
         (7, 'probability', 20, True)
         >>> together = vg.attribute(model, noisy, nodes=noisy.test_mask)
         >>> together.answers, tuple(together.by_node.shape)
-        (542, (2708,))
+        (543, (2708,))
     """
     method = one_of("method", method, ("auto", "first-order", "sampled"))
     top = whole("top", top, remedy="top=20")
