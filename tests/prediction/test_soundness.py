@@ -368,3 +368,16 @@ def test_attention_behind_masks_that_are_run_side_by_side():
     error = (2 * drawn.var(0) / len(drawn)).sqrt()
     assert bool(((pred.mean - drawn.mean(0)).abs() < 5 * error).all())
     assert torch.allclose(pred.total, drawn.var(0), rtol=0.25)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("links", ["removed", "bernoulli"])
+def test_features_stay_as_they_are_whatever_a_network_writes(method, links):
+    graph, before = path(), path().x
+    graph.edge_prob = torch.full((graph.num_edges,), 0.7)
+    torch.manual_seed(0)
+    model = GCN(3, 4, 2, 2).eval()
+    options = {"samples": 8 if method == "sampled" else 0, "links": links}
+    forward = lambda model, x, data: model(x.relu_(), data.edge_index)  # noqa: E731
+    vg.predict(model, graph, method=method, forward=forward, **options)
+    assert torch.equal(graph.x, before)

@@ -167,7 +167,7 @@ class Trial:
         before, version = generator_state(x.device), x._version
         logits = seeded.once(draw, x=x, running=first)
         if moved and noisy:
-            _refuse_unmoved(seeded, draw, logits)
+            _refuse_unmoved(replace(seeded, writes=True), draw, logits)
         random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
         return cls(network, draw, moved, first, logits, random, held)
