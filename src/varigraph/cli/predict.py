@@ -14,6 +14,7 @@ import typer
 
 from varigraph.cli.mistakes import STOPPED, explained
 from varigraph.cli.options import (
+    NETWORK,
     OUTPUT,
     Arguments,
     CalibratorFile,
@@ -36,6 +37,7 @@ from varigraph.cli.options import (
     Task,
     Weights,
 )
+from varigraph.cli.partition import MadeOf, predict_in_parts, refuse_of_whole
 from varigraph.cli.terminal import cell, progress_bars, stdout
 from varigraph.errors import OptionError
 from varigraph.reporting.text_table import TextTable, terminal
@@ -64,10 +66,22 @@ def predict(
     calibrator: CalibratorFile = None,
     nodes: Nodes = None,
     interval: Level = None,
+    parts: Annotated[
+        Path | None,
+        typer.Option(
+            "--partition",
+            help="Folder of a graph in parts, in the place of GRAPH; each process of torchrun "
+            "answers for some.",
+            show_default="none",
+            rich_help_panel=NETWORK,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Table to write, .csv or .parquet.", show_default="none", rich_help_panel=OUTPUT
+            help="Table to write, .csv or .parquet; of a graph in parts, a folder.",
+            show_default="none",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     top: Annotated[
@@ -88,6 +102,24 @@ def predict(
 
     A run needs no GRAPH: its own network answers for its own graph.
     """
+    if parts is not None:
+        refuse_of_whole(graph, calibrator, nodes, interval, noise, noise_var)
+        predict_in_parts(
+            model,
+            parts,
+            out,
+            made_of=MadeOf(weights, arguments, forward),
+            method=method,
+            task=task,
+            samples=samples,
+            dropout=dropout,
+            sources=sources,
+            seed=seed,
+            memory=memory,
+            links=links,
+            as_json=as_json,
+        )
+        return
     with (
         explained(STOPPED, as_json=as_json),
         progress_bars() as progress,
