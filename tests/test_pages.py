@@ -19,7 +19,7 @@ WITH_CODE = [
     if re.search(r"^```(python|console)$", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 #: What prepares or builds, and is not ours to test.
-OTHER_PROGRAMS = ("cd ", "git ", "make ", "pip ", "python ")
+OTHER_PROGRAMS = ("cd ", "git ", "make ", "pip ", "python ", "torchrun ")
 NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?(e[-+]?\d+)?")
 
 

@@ -42,8 +42,8 @@ def built():
 
 
 def test_processes_of_torchrun_answer_as_one_does(folder):
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2",
-               "--master-addr", "127.0.0.1", "--master-port", str(free_port()), "-m", "varigraph"]  # fmt: skip
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    command += ["--master-addr", "127.0.0.1", "--master-port", str(free_port()), "-m", "varigraph"]
     command += arguments(folder, "--samples", "8", "--seed", "3", "--json")
     alike = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     done = subprocess.run(
