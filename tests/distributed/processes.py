@@ -1,9 +1,11 @@
 """Several processes on this machine that speak to each other, as torchrun would start them."""
 
+import itertools
 import multiprocessing
 import os
 import socket
 import traceback
+from contextlib import suppress
 
 import torch
 
@@ -11,13 +13,19 @@ CONTEXT = multiprocessing.get_context("forkserver")
 #: Imported once, and shared by all processes that are started after.
 CONTEXT.set_forkserver_preload(["varigraph.distributed", "torch_geometric.nn"])
 #: Seconds until a process that has not ended is taken to hang.
-PATIENCE = 120
+PATIENCE = 300
+#: Ports below those that a system gives to connections of its own.
+LOWEST, PORTS = 20_000, 10_000
+_asked = itertools.count()
 
 
 def free_port():
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        return listening.getsockname()[1]
+    """A port that no test beside this one takes: each process begins elsewhere, and goes on."""
+    while True:
+        port = LOWEST + (37 * os.getpid() + next(_asked)) % PORTS
+        with socket.socket() as listening, suppress(OSError):
+            listening.bind(("127.0.0.1", port))
+            return port
 
 
 def _work(rank, count, port, function, args, pipe):
