@@ -17,6 +17,8 @@ NETWORK = """
 import torch
 from torch_geometric.nn import GraphSAGE
 
+pytestmark = pytest.mark.processes
+
 def build():
     torch.manual_seed(0)
     return GraphSAGE(5, 4, num_layers=2, out_channels=3, dropout=0.3).eval()

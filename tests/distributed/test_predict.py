@@ -14,6 +14,8 @@ from varigraph.distributed import partition, predict, read_answer
 from varigraph.distributed.share import Share
 from varigraph.errors import FileError
 
+pytestmark = pytest.mark.processes
+
 PARTS, SAMPLES = 4, 8
 #: Networks, methods, and how links are read; with noise in the features and masks throughout.
 CASES = [

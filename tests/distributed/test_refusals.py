@@ -18,6 +18,8 @@ from distributed.test_predict import double_graph
 from varigraph.distributed import partition, predict
 from varigraph.errors import FileError, MissingRuleError, ModelError, OptionError
 
+pytestmark = pytest.mark.processes
+
 
 class Pooled(Net):
     def forward(self, x, edge_index):
