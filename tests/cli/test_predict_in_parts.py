@@ -13,11 +13,10 @@ from distributed.processes import free_port
 from varigraph.cli import app
 from varigraph.distributed import partition, read_answer
 
+pytestmark = pytest.mark.processes
 NETWORK = """
 import torch
 from torch_geometric.nn import GraphSAGE
-
-pytestmark = pytest.mark.processes
 
 def build():
     torch.manual_seed(0)
