@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from varigraph.errors import ModelError
 from varigraph.moments.affine import Affine
@@ -43,6 +43,9 @@ class Propagation:
         overwrite: whether rules may write over tensors that they have made themselves: nothing is
             recorded or learned, and one mask is looked at.
         masked: whether dropout acts, although the model is in evaluation mode.
+        followed: layers whose rule did not fit, here or in an earlier pass of the same question.
+            A rule may refuse what only some sources bring, and a pass of fewer sources is compared
+            with the whole place by place: all of them go the same way.
     """
 
     links: LinkProbabilities | None = None
@@ -55,6 +58,7 @@ class Propagation:
     as_written: dict[str, None] = field(default_factory=dict)
     overwrite: bool = False
     masked: bool = False
+    followed: set[nn.Module] = field(default_factory=set)
 
     def note(self, result: Any, rule: Rule) -> None:
         """Tell what a value was made by: for the case that no response was recorded, or a poor one.

@@ -154,7 +154,9 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
         if not guised((args, kwargs)):  # called by another rule, not by the model's own code
             return rule(layer, *args, **kwargs)
         if isinstance(layer, MessagePassing) and (
-            _between_kinds(*args, **kwargs) or (rule.shipped and _weighs(layer, args, kwargs))
+            layer in current().followed
+            or _between_kinds(*args, **kwargs)
+            or (rule.shipped and _weighs(layer, args, kwargs))
         ):
             return as_written(*args, **kwargs)
         values = reveal((args, kwargs))
@@ -164,9 +166,11 @@ def _routed(layer: nn.Module, rule: Rule) -> Iterator[None]:
             if not isinstance(layer, MessagePassing):
                 raise
             try:
-                return as_written(*args, **kwargs)
+                result = as_written(*args, **kwargs)
             except MissingRuleError:
                 raise missing from None
+            current().followed.add(layer)
+            return result
         current().note(result, rule)
         return disguise(result)
 

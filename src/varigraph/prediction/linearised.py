@@ -82,6 +82,7 @@ def _propagation(question: Question, noises: list[Noise], tape: Tape | None) -> 
         tape=tape,
         noises=noises,
         masked=question.masked,
+        followed=question.followed,
     )
 
 

@@ -152,6 +152,7 @@ class Passes:
             question.prepared,
             overwrite=alone and not self.tall,
             masked=question.masked,
+            followed=question.followed,
         )
         kept = untouched(question.model) if self.keeps else nullcontext()
         with kept, propagating(propagation):

@@ -64,6 +64,8 @@ class Question:
         edges: number of links in the graph, each direction counted.
         given: what the graph says about further sources, by their names.
         graph: the graph itself, for links that are taken out of it.
+        followed: layers whose rule does not fit all of this, found on the way; shared by all
+            questions that are made from this one.
     """
 
     model: nn.Module
@@ -83,6 +85,7 @@ class Question:
     edges: int = 0
     given: Mapping[str, Any] = field(default_factory=dict)
     graph: Data | None = None
+    followed: set[nn.Module] = field(default_factory=set, repr=False)
     prepared: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch_geometric.nn as gnn
 from torch import nn
+from torch.nn import functional as F
 from torch_geometric.data import Data
 from torch_geometric.utils import degree
 
@@ -280,6 +281,29 @@ def test_a_node_added_to_a_mean_is_followed_as_written():
     close(found.mean, mean)
     close(found.total, variance)
     assert found.as_written == ("GINConv",)
+
+
+class Masked(nn.Module):
+    """Two layers that add nodes to means, dropout between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = gnn.GINConv(nn.Linear(4, 5), aggr="mean")
+        self.second = gnn.GINConv(nn.Linear(5, 3), aggr="mean")
+
+    def forward(self, x, edge_index):
+        x = F.dropout(self.first(x, edge_index), 0.2, self.training)
+        return self.second(x, edge_index)
+
+
+def test_a_layer_is_followed_one_way_with_links_and_without():
+    """Their rule fits the pass of masks alone, which is held against the whole place by place."""
+    torch.manual_seed(0)
+    model, data = Masked().double().eval(), graph(0, 0.8, 0.8)
+    options = {"task": "regression", "links": "removed"}
+    found = vg.predict(model, data, method="first-order", **options)
+    drawn = vg.predict(model, data, method="sampled", samples=4000, **options)
+    assert float((found.total / drawn.total).median()) == pytest.approx(1, abs=0.1)
 
 
 class Counting(nn.Module):

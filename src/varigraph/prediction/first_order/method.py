@@ -76,9 +76,10 @@ class FirstOrder:
     @classmethod
     def of(cls, question: Question) -> FirstOrder:
         """Run the network once, and once more for each source that must be known alone."""
+        whole = linearised(question)  # first: it decides how its layers are followed
         noises = [source for source in considered(question) if source.places_noise]
         alone = {source.name: NoiseAlone.of(question, source) for source in noises}
-        return cls(question, linearised(question), alone)
+        return cls(question, whole, alone)
 
     @cached_property
     def shares(self) -> list[Share]:
