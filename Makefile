@@ -9,7 +9,7 @@ MINUTES ?= 60
 PROCESSES ?= 2
 SEED ?= 0
 
-.PHONY: run test processes check campaign resolve licences format rules convolutions docs pictures notebooks sdist clean
+.PHONY: run test check campaign resolve licences format rules convolutions docs pictures notebooks sdist clean
 
 run: $(VENV)/.run
 	$(BIN)/varigraph run cora
@@ -17,10 +17,6 @@ run: $(VENV)/.run
 # A process for every core, each with one thread: on tensors this small more of them only wait.
 test: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist worksteal
-
-# Tests in which several processes speak to each other; by themselves, see pyproject.toml.
-processes: $(VENV)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m processes tests/distributed tests/cli/test_predict_in_parts.py
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -13,7 +13,6 @@ from distributed.processes import free_port
 from varigraph.cli import app
 from varigraph.distributed import partition, read_answer
 
-pytestmark = pytest.mark.processes
 NETWORK = """
 import torch
 from torch_geometric.nn import GraphSAGE

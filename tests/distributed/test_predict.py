@@ -1,6 +1,8 @@
 """Several processes answer as one does."""
 
+import os
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -11,10 +13,9 @@ from distributed.graphs import small_graph
 from distributed.networks import HIDDEN, Net
 from distributed.processes import in_processes
 from varigraph.distributed import partition, predict, read_answer
+from varigraph.distributed.exchange import joined
 from varigraph.distributed.share import Share
 from varigraph.errors import FileError
-
-pytestmark = pytest.mark.processes
 
 PARTS, SAMPLES = 4, 8
 #: Networks, methods, and how links are read; with noise in the features and masks throughout.
@@ -152,3 +153,36 @@ def exchanged_unevenly():
 def test_gloo_exchanges_one_tensor_of_uneven_sizes_nothing_included():
     """What an exchange is made of: not every collective of torch works on processors."""
     assert in_processes(2, exchanged_unevenly) == [[], [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]]
+
+
+def exchanged_as_lists():
+    torch.distributed.init_process_group("gloo")
+    given = [torch.ones(1), torch.ones(2)]
+    torch.distributed.all_to_all([torch.empty(1), torch.empty(2)], given)
+
+
+def test_gloo_exchanges_lists_of_equal_sizes_alone():
+    """Why rows are packed into one tensor; once this fails, they need not be."""
+    for name, told, _ in in_processes(2, exchanged_as_lists):
+        assert name == "RuntimeError"
+        assert "invalid tensor size" in told
+
+
+def join_again(times):
+    """The first process, which keeps the meeting place, is slow to leave a group."""
+    leave, found = torch.distributed.destroy_process_group, []
+
+    def leave_late():
+        time.sleep(0.5 if os.environ["RANK"] == "0" else 0)
+        leave()
+
+    torch.distributed.destroy_process_group = leave_late
+    for number in range(times):
+        with joined() as processes:
+            found.append(processes.largest(number))
+    return found
+
+
+def test_groups_follow_each_other_however_late_a_process_leaves():
+    """A quick process that meets the others of the last group would wait for them for ever."""
+    assert in_processes(2, join_again, 3) == [[0, 1, 2]] * 2

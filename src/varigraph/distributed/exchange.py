@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
+from itertools import count
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
 
 from varigraph.distributed.share import Share
 from varigraph.errors import ProcessError
@@ -18,7 +23,10 @@ from varigraph.files.fingerprint import fingerprint
 
 #: How long one process waits for another; one that has ended is noticed at once.
 PATIENCE = timedelta(minutes=10)
-SEE = "see what it says itself; then start again with all processes: torchrun --nproc-per-node"
+#: Seconds for the others to say that they are alive, once one of them is not.
+GRACE = 5.0
+SEE = "see what it says itself; then start all processes again: what is done is not done twice"
+NOTICED, FAILED = "noticed", "failed"
 
 
 @dataclass(frozen=True)
@@ -28,10 +36,13 @@ class Processes:
     Args:
         rank: number of this one.
         count: how many there are.
+        board: where each can write what all others read, whatever state it is in; None where
+            nothing is known but the group.
     """
 
     rank: int
     count: int
+    board: Store | None = None
 
     def agree(self, what: object, error: Exception | None = None) -> None:
         """Wait for all, and go on only if none has failed and all mean the same.
@@ -43,38 +54,78 @@ class Processes:
         Raises:
             ProcessError: another process has failed, or is about to do something else.
         """
-        failed = self._largest(0 if error is None else self.count - self.rank)
+        failed = self.largest(0 if error is None else self.count - self.rank)
         if error is not None:
             raise error
         if failed > 0:
-            number = self.count - failed
-            raise ProcessError(f"process {number} of {self.count} cannot go on", SEE)
+            raise ProcessError(f"{self._called(self.count - failed)} cannot go on", SEE)
         meant = int(fingerprint(what)[:15], 16)
-        if self._largest(meant) != -self._largest(-meant):
+        if self.largest(meant) != -self.largest(-meant):
             raise ProcessError(
                 "the processes were not started alike: graphs, options or weights differ",
                 "give all of them the same folder, options and weights; a network that starts "
                 "from random weights needs a seed",
             )
 
-    def _largest(self, value: int) -> int:
+    def largest(self, value: int) -> int:
+        """The largest of the values that the processes have."""
         found = torch.tensor([value], dtype=torch.int64)
         if self.count > 1:
-            with _answered():
+            with self.answering():
                 dist.all_reduce(found, op=dist.ReduceOp.MAX)
         return int(found)
 
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Within it, an error of torch means that another process does not answer."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise ProcessError(self._who_is_gone(), SEE) from error
 
-@contextmanager
-def _answered() -> Iterator[None]:
-    try:
-        yield
-    except RuntimeError as error:
-        raise ProcessError(
-            "another process has ended, or has not answered for "
-            f"{PATIENCE.total_seconds() / 60:.0f} minutes",
-            SEE,
-        ) from error
+    def told(self, error: Exception) -> None:
+        """Have all others know that this process has failed, if they can still be told."""
+        if self.board is not None and not isinstance(error, ProcessError):
+            with suppress(RuntimeError):
+                self.board.set(str(self.rank), FAILED)
+
+    def _called(self, rank: int) -> str:
+        return f"process {rank} of {self.count}"
+
+    def _who_is_gone(self) -> str:
+        """A process that has not noticed what all others have is the one that has ended."""
+        late = f"or has not answered for {PATIENCE.total_seconds() / 60:.0f} minutes"
+        if self.board is None:
+            return f"another process has ended, {late}"
+        others = [rank for rank in range(self.count) if rank != self.rank]
+        silent, end = [0], time.monotonic() + GRACE
+        with suppress(RuntimeError):  # the board goes with the process that keeps it, the first
+            self.board.set(str(self.rank), NOTICED)
+            while True:
+                said = [rank for rank in others if self.board.check([str(rank)])]
+                silent = [rank for rank in others if rank not in said]
+                failed = [rank for rank in said if self.board.get(str(rank)).decode() == FAILED]
+                if failed:
+                    return f"{self._called(failed[0])} cannot go on"
+                if not silent or time.monotonic() > end:
+                    break
+                time.sleep(GRACE / 50)
+        names = ", ".join(map(self._called, silent)) or "another process"
+        return f"{names} has ended, {late}"
+
+
+_groups = count()
+
+
+@cache
+def _meeting_place() -> tuple[Store, int, int]:
+    """Where the processes of torchrun find each other, the number of this one, and how many.
+
+    It stays open as long as the process lives. Were it closed with a group and opened again for
+    the next, a process that is quick would meet the others of the last group there, and wait.
+    """
+    store, rank, processes = next(iter(rendezvous("env://", timeout=PATIENCE)))
+    return store, rank, processes
 
 
 @contextmanager
@@ -88,10 +139,18 @@ def joined() -> Iterator[Processes]:
     elif "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield Processes(0, 1)
     else:
-        with _answered():
-            dist.init_process_group("gloo", timeout=PATIENCE)
+        with Processes(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])).answering():
+            store, rank, processes = _meeting_place()
+            own = PrefixStore(f"varigraph/{next(_groups)}", store)
+            dist.init_process_group(
+                "gloo", store=own, rank=rank, world_size=processes, timeout=PATIENCE
+            )
+        found = Processes(rank, processes, PrefixStore("board", own))
         try:
-            yield Processes(dist.get_rank(), dist.get_world_size())
+            yield found
+        except Exception as error:
+            found.told(error)
+            raise
         finally:
             dist.destroy_process_group()
 
@@ -101,6 +160,7 @@ class Exchange:
 
     Args:
         share: what this process works on.
+        processes: all of them.
 
     Attributes:
         times: how often rows were exchanged.
@@ -108,7 +168,8 @@ class Exchange:
         bytes: how much was sent in all.
     """
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: Share, processes: Processes) -> None:
+        self._processes = processes
         self._own, self._known = len(share.own), share.known
         self._sent, self._counts = share.sent, (share.far_counts, share.sent_counts)
         self._alone = share.processes == 1
@@ -124,7 +185,7 @@ class Exchange:
         packed = torch.cat([value[self._sent].flatten(1) for value in map(_matrix, values)], 1)
         arrived = packed.new_empty(self._known - self._own, packed.shape[1])
         incoming, outgoing = self._counts
-        with _answered():
+        with self._processes.answering():
             dist.all_to_all_single(arrived, packed.contiguous(), incoming, outgoing)
         self.times, self.rows = self.times + 1, self.rows + len(packed)
         self.bytes += packed.nbytes

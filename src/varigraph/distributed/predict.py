@@ -148,7 +148,7 @@ def _prepared(
             f"{share.rows:,} nodes of one process need more than", 2 * question.memory,
             question.memory, otherwise="; or more parts and processes",
         )  # fmt: skip
-    exchange = Exchange(share)
+    exchange = Exchange(share, processes)
     far = FarInputs(exchange)
     question = replace(question, run=far.watching(question.run), nodes=torch.arange(len(share.own)))
     return _Work(share, question, exchange, far, method)
