@@ -92,3 +92,14 @@ def test_row_products(share):
     assert torch.allclose(one.row_products(one, weight), own)
     shuffled = one.times(Sparse(*torch.arange(20).expand(2, -1), torch.ones(20).double(), (20, 20)))
     assert torch.allclose(shuffled.row_products(two, weight), want)
+
+
+@pytest.mark.parametrize("rows", [5, 0])
+def test_heads_have_entries_of_their_own(rows):
+    matrix, _ = drawn(rows, 4, seed=0, share=0.5)
+    weight, x = torch.randn(len(matrix.values), 2).double(), torch.randn(4, 3, 6).double()
+    want = torch.zeros(rows, 3, 6).double()
+    for row, column, (first, second) in zip(matrix.rows, matrix.columns, weight, strict=True):
+        want[row, :, :3] += first * x[column, :, :3]
+        want[row, :, 3:] += second * x[column, :, 3:]
+    torch.testing.assert_close(matrix.by_heads(weight, x), want)

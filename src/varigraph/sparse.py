@@ -191,12 +191,13 @@ class Sparse:
             ``[rows, k, f]``.
         """
         heads, some = weight.shape[1], x.shape[1]
-        parts = x.unflatten(2, (heads, -1)).permute(2, 0, 1, 3).flatten(2)  # [heads, columns, ..]
+        each = x.shape[2] // heads  # in numbers: there may be no row to tell it from
+        parts = x.unflatten(2, (heads, each)).permute(2, 0, 1, 3).flatten(2)  # [heads, columns, ..]
         found = []
         for head in range(heads):
             product = replace(self, values=weight[:, head].contiguous(), fleeting=True)
             vars(product).update(start=self.start)
-            found.append((product @ parts[head]).view(self.shape[0], some, -1))
+            found.append((product @ parts[head]).view(self.shape[0], some, each))
         return torch.cat(found, dim=2)
 
     def onto(self, out: Tensor, x: Tensor) -> Tensor:  # [rows, features], [columns, features]

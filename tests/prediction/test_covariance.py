@@ -305,3 +305,29 @@ def test_too_little_memory_is_said_with_a_remedy():
         covariance(model, graph, memory="60MiB")
     assert caught.value.remedy == 'memory="83MiB" or more, or method="sampled"'
     assert covariance(model, graph, memory="83MiB").total.min() > 0
+
+
+class Summed(nn.Module):
+    """A sum of each node and its neighbours, dropout, and a dense layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.sum, self.head = gnn.GINConv(nn.Linear(4, 5)), nn.Linear(5, 3)
+
+    def forward(self, x, edge_index):
+        x = F.dropout(self.sum(x, edge_index), 0.4, self.training)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("method", ["covariance", "first-order"])
+def test_masks_are_drawn_where_the_rule_does_not_fit_the_links(method):
+    """Its rule refuses self-loops in doubt, which the passes under masks do not look at."""
+    model, graph = made(Summed), ring()
+    graph.edge_index = torch.cat([graph.edge_index, torch.tensor([[0], [0]])], 1)
+    graph.edge_prob = torch.full((graph.num_edges,), 0.7).double()
+    got = covariance(model, graph, method=method, weights="sampled", samples=4000)
+    sums = torch.eye(6).double()
+    sums[graph.edge_index[1], graph.edge_index[0]] += 0.7
+    hidden = F.linear(sums @ graph.x, model.sum.nn.weight, model.sum.nn.bias)
+    want = 0.4 / 0.6 * hidden.square() @ model.head.weight.square().T
+    assert torch.allclose(got.by_source["weights"], want, rtol=0.12)

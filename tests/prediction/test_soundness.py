@@ -381,3 +381,13 @@ def test_features_stay_as_they_are_whatever_a_network_writes(method, links):
     forward = lambda model, x, data: model(x.relu_(), data.edge_index)  # noqa: E731
     vg.predict(model, graph, method=method, forward=forward, **options)
     assert torch.equal(graph.x, before)
+
+
+def test_attention_where_nothing_is_noisy():
+    """No response has anywhere to end."""
+    torch.manual_seed(0)
+    model, graph = GAT(3, 4, num_layers=2, out_channels=2).eval(), path(2)
+    graph = Data(x=graph.x, edge_index=graph.edge_index[:, :0])
+    with pytest.warns(UserWarning, match="nothing is uncertain"):
+        pred = vg.predict(model, graph, samples=0)
+    assert not pred.total.any()

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, Propagation, StandIn, propagating
@@ -47,6 +47,7 @@ class Passes:
     approximate: tuple[str, ...] = ()
     logits: bool = False
     keeps: bool = False
+    _followed: set[nn.Module] = field(default_factory=set)
     _before_dropout: list[Any] = field(default_factory=list)
     _widest: int = 0
 
@@ -152,7 +153,7 @@ class Passes:
             question.prepared,
             overwrite=alone and not self.tall,
             masked=question.masked,
-            followed=question.followed,
+            followed=self._followed,
         )
         kept = untouched(question.model) if self.keeps else nullcontext()
         with kept, propagating(propagation):
