@@ -20,7 +20,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
-from varigraph.moments.activations import relu
+from varigraph.moments.pieces import relu
 from varigraph.reporting.sensitivity import COLOURS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"

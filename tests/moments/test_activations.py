@@ -10,7 +10,8 @@ from scipy.stats import norm
 from torch.nn import functional as F
 
 from varigraph.errors import MissingRuleError, ModelError
-from varigraph.moments import Gaussian
+from varigraph.moments import Gaussian, Propagation, propagating
+from varigraph.moments.tape import Tape
 from varigraph.testing import quadrature
 
 # (mean, var) -> (mean, var) of the rectified Gaussian
@@ -137,3 +138,38 @@ def test_slopes_learnt_for_each_channel():
         )
         assert torch.allclose(got.mean[:, column], truth.mean)
         assert torch.allclose(got.var[:, column], truth.var)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 0.5), (-2.0, 1.0), (1.5, 4.0), (-30.0, 20.0)])
+@pytest.mark.parametrize("alpha", [1.0, 0.4])
+def test_slope_and_bend_of_an_elu(mean, std, alpha):
+    def below(k):
+        return quad(lambda v: math.exp(k * v) * norm.pdf(v, mean, std), mean - 40 * std, 0)[0]
+
+    slope, bend = _slope_and_bend(lambda x: F.elu(x, alpha), mean, std)
+    assert slope == pytest.approx(norm.sf(0, mean, std) + alpha * below(1), rel=1e-6)
+    kink = (1 - alpha) * norm.pdf(0, mean, std)
+    assert bend == pytest.approx(alpha * below(1) + kink, rel=1e-6)
+
+
+@pytest.mark.parametrize(("mean", "std"), [(0.3, 0.5), (-2.0, 1.0), (6.0, 0.5)])
+@pytest.mark.parametrize("lower", [0.0, 0.2, -1.0])
+def test_slope_and_bend_of_two_lines(mean, std, lower):
+    function = {0.0: F.relu, -1.0: torch.abs}.get(lower, lambda x: F.leaky_relu(x, lower))
+    slope, bend = _slope_and_bend(function, mean, std)
+    assert slope == pytest.approx(lower + (1 - lower) * norm.sf(0, mean, std), rel=1e-9)
+    assert bend == pytest.approx((1 - lower) * norm.pdf(0, mean, std), rel=1e-9)
+
+
+def test_a_certain_number_at_the_kink_does_not_bend():
+    slope, bend = _slope_and_bend(F.relu, 0.0, 0.0)
+    assert (slope, bend) == (0.5, 0.0)
+
+
+def _slope_and_bend(function, mean, std):
+    tape = Tape()
+    with propagating(Propagation(tape=tape)):
+        mean, var = (torch.tensor([[v]], dtype=torch.float64) for v in (mean, std**2))
+        function(Gaussian(mean, var))
+    ((_, operator),) = tape.entries[-1].parents
+    return operator.factor.item(), tape.bends[-1].curvature.item()

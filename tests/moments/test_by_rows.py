@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from varigraph.moments import Gaussian
-from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import add, mul
 from varigraph.moments.gaussian import ByRows, by_node
 from varigraph.moments.layers import linear
 from varigraph.moments.neighbours import neighbours_of
+from varigraph.moments.pieces import relu
 
 NODES, STEP = 70, 32
 

@@ -12,7 +12,6 @@ from torch_geometric import nn as gnn
 from torch_geometric.utils import add_remaining_self_loops, is_torch_sparse_tensor
 
 from varigraph.errors import MissingRuleError, ModelError
-from varigraph.moments.activations import relu
 from varigraph.moments.arithmetic import joined, mul
 from varigraph.moments.far_rows import normalised_links, refuse_far_degrees
 from varigraph.moments.gaussian import ByRows, Gaussian, PerNode, by_node
@@ -20,6 +19,7 @@ from varigraph.moments.layers import linear, normalize, shifted
 from varigraph.moments.maximum import group_max
 from varigraph.moments.neighbours import Neighbours, NeighbourSum, as_edge_index, neighbours_of
 from varigraph.moments.neighbours_left import MeanLeft, NormalisedLeft
+from varigraph.moments.pieces import relu
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, implements
 from varigraph.moments.tape import Sum

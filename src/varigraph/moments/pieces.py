@@ -1,23 +1,123 @@
-"""Functions of single numbers that are put together of pieces: clipped, shrunk, cut off."""
+"""Functions of single numbers that are put together of pieces: bent, clipped, shrunk, cut off."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from varigraph.errors import MissingRuleError
+from varigraph.errors import MissingRuleError, ModelError
+from varigraph.kernels import fused
 from varigraph.moments.activations import (
     BY_INTEGRATION,
     INTEGRATED,
+    Derivatives,
     elementwise,
     integrated,
-    two_slopes,
+    normal_cdf,
+    written_out,
 )
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.registry import implements
+
+
+@implements("relu", exactness="exact", modules=[nn.ReLU], note="for a Gaussian input")
+@written_out(lambda x, inplace=False: _derivatives(x, 0.0))
+def relu(x: Gaussian, inplace: bool = False) -> Gaussian:
+    r"""Moments of :math:`\max(x, 0)`.
+
+    With :math:`a = \mu / \sigma`, :math:`\varphi = \varphi(a)`, :math:`\Phi = \Phi(a)` and
+    :math:`\Phi^c = \Phi(-a)`:
+
+    .. math::
+        E[y] = \mu \Phi + \sigma \varphi \qquad
+        V[y] = \sigma^2 [\Phi + a^2 \Phi \Phi^c + a \varphi (\Phi^c - \Phi) - \varphi^2]
+
+    The bracket is :math:`E[y^2] - E[y]^2` with the large terms cancelled by hand: their
+    difference is 0 in float32 once :math:`\mu \gg \sigma`.
+    """
+    return two_slopes(x, 0.0)
+
+
+@implements("leaky_relu", exactness="exact", modules=[nn.LeakyReLU], note="for a Gaussian input")
+@written_out(lambda x, negative_slope=0.01, inplace=False: _derivatives(x, negative_slope))
+def leaky_relu(x: Gaussian, negative_slope: float = 0.01, inplace: bool = False) -> Gaussian:
+    r"""Moments of :math:`s x + (1 - s) \max(x, 0)`; symbols as in :func:`relu`.
+
+    .. math::
+        E[y] = s \mu + (1 - s) E[r] \qquad
+        V[y] = s^2 \sigma^2 + 2 s (1 - s) \sigma^2 \Phi + (1 - s)^2 V[r]
+    """
+    return two_slopes(x, negative_slope)
+
+
+@implements("prelu", exactness="exact", modules=[nn.PReLU], note="for a Gaussian input")
+@written_out(lambda x, weight: _derivatives(x, slope=weight))
+def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
+    """Moments of a leaky ReLU whose slope was learnt, by :func:`leaky_relu`."""
+    return two_slopes(x, weight)
+
+
+def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
+    r"""Moments of :math:`x` above 0 and :math:`s x` below; formulas in :func:`leaky_relu`."""
+    if not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var):
+        from varigraph.kernels.rectifier import rectified  # noqa: PLC0415 - needs Triton
+
+        return Gaussian(*rectified(x.mean, x.var))
+    return _with_sides(x, slope, *_sides(x))
+
+
+def _derivatives(x: Gaussian, slope: float | Tensor) -> Derivatives:
+    r"""Moments, :math:`g = s + (1 - s) \Phi`, and half of :math:`(1 - s) \varphi / \sigma`."""
+    std, _, upper, density = sides = _sides(x)
+    value = _with_sides(x, slope, *sides)
+    random = x.var >= torch.finfo(x.var.dtype).tiny
+    half = torch.where(random, (1 - slope) * density / (2 * std), 0.0)
+    return value, slope + (1 - slope) * upper, half
+
+
+def _sides(x: Gaussian) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    r""":math:`\sigma`, a, :math:`\Phi` and :math:`\varphi`."""
+    std = x.var.clamp_min(torch.finfo(x.var.dtype).tiny).sqrt()
+    a = (x.mean / std).clamp(-30, 30)  # beyond 30 both tails are exact; a**2 must not overflow
+    return std, a, normal_cdf(a), torch.exp(-a.square() / 2) / math.sqrt(2 * math.pi)
+
+
+def _with_sides(
+    x: Gaussian, slope: float | Tensor, std: Tensor, a: Tensor, upper: Tensor, density: Tensor
+) -> Gaussian:
+    lower = normal_cdf(-a)
+    shrink = upper + a * (a * upper * lower + density * (lower - upper)) - density.square()
+    mean = x.mean * upper + std * density
+    shrink = shrink.clamp_min(0)
+    if isinstance(slope, Tensor) or slope != 0:
+        mean = slope * x.mean + (1 - slope) * mean
+        shrink = slope**2 + 2 * slope * (1 - slope) * upper + (1 - slope) ** 2 * shrink
+    return Gaussian(mean, x.var * shrink)
+
+
+@implements("rrelu", exactness="exact", modules=[nn.RReLU], note="in evaluation mode")
+def rrelu(
+    x: Gaussian,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Gaussian:
+    r"""Moments of a leaky ReLU with the average :math:`(l + u) / 2` of its random slopes."""
+    if training:
+        raise ModelError("rrelu() draws its slopes in training mode", "call it with training=False")
+    return leaky_relu(x, (lower + upper) / 2)
+
+
+@implements("abs", "absolute", exactness="exact", note="for a Gaussian input")
+@written_out(lambda x: _derivatives(x, -1.0))
+def absolute(x: Gaussian) -> Gaussian:
+    r"""Moments of :math:`|x|`: a leaky ReLU whose lower slope is -1."""
+    return two_slopes(x, -1.0)
 
 
 @implements("clamp", "clip", exactness=INTEGRATED, note=BY_INTEGRATION)
