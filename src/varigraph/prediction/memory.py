@@ -72,7 +72,7 @@ def too_large(what: str, need: float, memory: int, *, otherwise: str = "") -> To
 
 
 #: Bytes of the responses of a block of nodes: larger blocks are no faster.
-AT_ONCE = {"cpu": 2**26, "cuda": 2**30}
+AT_ONCE = {"cpu": 2**26, "cuda": 2**32}
 #: Tensors of a layer's size that are held on the way through it.
 AT_A_BEND, AT_A_STEP = 8, 4
 #: Bytes for what is computed some rows at a time: points of a softmax, tangents, gains.

@@ -18,7 +18,7 @@ from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.running import unchanged
 from varigraph.prediction.sampled.draws import TossedLinks
-from varigraph.sparse import csr_tensor
+from varigraph.sparse import csr_tensor, prepare
 
 
 class DrawnLinks(TossedLinks):
@@ -119,6 +119,8 @@ class _SortedLinks:
         if self._matrix is None or not same or self._matrix.dtype != like.dtype:
             self._matrix = self.fresh(weight, like)
             self._weight = None if weight is None else (weight, weight._version)
+        elif self._matrix.is_cuda:  # used again, and so worth it
+            prepare(self._matrix)
         return self._matrix
 
     def fresh(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
