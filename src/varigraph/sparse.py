@@ -68,12 +68,12 @@ _PREPARED: Any = WeakIdKeyDictionary()
 
 
 def prepare(matrix: Tensor) -> None:  # [rows, columns]
-    """Make a tensor in compressed rows ready for many products, as :func:`product` does them.
+    """Make a tensor in compressed rows ready for many products, where kernels do them.
 
     Args:
         matrix: whose numbers stay as they are; what is made is forgotten with it.
     """
-    if matrix not in _PREPARED:
+    if fused(matrix.values()) and matrix not in _PREPARED:
         _PREPARED[matrix] = Sparse.of_rows(matrix)
 
 

@@ -119,8 +119,8 @@ class _SortedLinks:
         if self._matrix is None or not same or self._matrix.dtype != like.dtype:
             self._matrix = self.fresh(weight, like)
             self._weight = None if weight is None else (weight, weight._version)
-        elif self._matrix.is_cuda:  # used again, and so worth it
-            prepare(self._matrix)
+        else:
+            prepare(self._matrix)  # it is used again, and so worth it
         return self._matrix
 
     def fresh(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
