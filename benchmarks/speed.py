@@ -24,7 +24,14 @@ import torch
 from speed_page import page
 
 from varigraph.studies.speed.bench import bench, trained_workload
-from varigraph.studies.speed.contenders import CSR, DIAGONAL, ONE_PASS, PLAIN, present
+from varigraph.studies.speed.contenders import (
+    CSR,
+    DIAGONAL,
+    FIRST_ORDER_SOME,
+    ONE_PASS,
+    PLAIN,
+    present,
+)
 from varigraph.studies.speed.results import Machine
 from varigraph.studies.speed.trial import Terms, Trial, tried
 from varigraph.studies.speed.workload import MILLION, PRODUCTS, Saved, Synthetic
@@ -34,7 +41,10 @@ GROWING = (PLAIN, CSR, ONE_PASS, DIAGONAL)
 BOUNDS = ("256MiB", "1GiB", "4GiB")
 SAMPLED = "vg: sampled, T draws"
 #: On large graphs; a message for each link does not fit beside them on a processor.
-LARGE = {"cuda": (PLAIN, CSR, ONE_PASS, DIAGONAL), "cpu": (CSR, ONE_PASS, DIAGONAL, SAMPLED)}
+LARGE = {
+    "cuda": (PLAIN, CSR, ONE_PASS, DIAGONAL, SAMPLED, FIRST_ORDER_SOME.name),
+    "cpu": (CSR, ONE_PASS, DIAGONAL, SAMPLED),
+}
 LARGE_MEMORY = {"cuda": "40GiB", "cpu": "12GiB"}
 LARGE_MASKS = {"cuda": 100, "cpu": 10}
 #: Those whose memory is bounded: all that are ours.

@@ -1,9 +1,12 @@
 """The sparse product is the dense one: forward, backward and batched."""
 
+import weakref
+
 import pytest
 import torch
 
-from varigraph.sparse import Sparse
+from varigraph import sparse
+from varigraph.sparse import Sparse, prepare, product
 
 
 @pytest.fixture
@@ -103,3 +106,38 @@ def test_heads_have_entries_of_their_own(rows):
         want[row, :, :3] += first * x[column, :, :3]
         want[row, :, 3:] += second * x[column, :, 3:]
     torch.testing.assert_close(matrix.by_heads(weight, x), want)
+
+
+@pytest.fixture
+def by_kernels(monkeypatch):
+    """Kernels are for any tensor, as the interpreter has them."""
+    pytest.importorskip("triton")
+    monkeypatch.setattr(sparse, "fused", lambda *tensors: True)
+
+
+@pytest.mark.parametrize("ready", [False, True])
+def test_products_with_compressed_rows(ready, by_kernels):
+    generator = torch.Generator().manual_seed(0)
+    dense = torch.randn(7, 5, generator=generator) * (torch.rand(7, 5, generator=generator) < 0.5)
+    matrix, many = dense.to_sparse_csr(), torch.randn(3, 5, 6, generator=generator)
+    if ready:
+        prepare(matrix)
+    assert (matrix in sparse._PREPARED) == ready
+    torch.testing.assert_close(product(matrix, many[0]), dense @ many[0])
+    side_by_side = torch.vmap(lambda x: product(matrix, x))(many)
+    torch.testing.assert_close(side_by_side, dense @ many)
+
+
+def test_what_is_made_ready_is_forgotten_with_its_matrix(by_kernels):
+    matrix = torch.eye(3).to_sparse_csr()
+    prepare(matrix)
+    made = weakref.ref(sparse._PREPARED[matrix])
+    product(matrix, torch.ones(3, 2))
+    del matrix
+    assert made() is None
+
+
+def test_nothing_is_made_ready_where_there_are_no_kernels():
+    matrix = torch.eye(3).to_sparse_csr()
+    prepare(matrix)
+    assert matrix not in sparse._PREPARED

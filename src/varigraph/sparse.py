@@ -64,6 +64,30 @@ def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int,
         return torch.sparse_csr_tensor(start, columns, values, shape, check_invariants=False)
 
 
+_PREPARED: Any = WeakIdKeyDictionary()
+
+
+def prepare(matrix: Tensor) -> None:  # [rows, columns]
+    """Make a tensor in compressed rows ready for many products, where kernels do them.
+
+    Args:
+        matrix: whose numbers stay as they are; what is made is forgotten with it.
+    """
+    if fused(matrix.values()) and matrix not in _PREPARED:
+        _PREPARED[matrix] = Sparse.of_rows(matrix)
+
+
+def product(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [columns, features]
+    """``torch.sparse.mm``, by kernels where the matrix was made ready for them.
+
+    For a batch of right-hand sides torch has no rule: they stand side by side as columns.
+    """
+    known: Sparse | None = _PREPARED.get(matrix)
+    if known is None and is_batchedtensor(x):
+        known = Sparse.of_rows(matrix, fleeting=True)
+    return torch.sparse.mm(matrix, x) if known is None else known @ x
+
+
 @dataclass(frozen=True, eq=False)
 class Sparse:
     """A sparse matrix in compressed rows.
@@ -90,6 +114,18 @@ class Sparse:
         coo = matrix.to_sparse_coo().coalesce()
         rows, columns = coo.indices()
         return cls(rows, columns, coo.values(), (matrix.shape[0], matrix.shape[1]))
+
+    @classmethod
+    def of_rows(cls, matrix: Tensor, *, fleeting: bool = False) -> Sparse:  # [rows, columns]
+        """The same numbers as a tensor in compressed rows, which they are shared with."""
+        # What a tensor hands out would hold it, but for its data.
+        start, columns = matrix.crow_indices().data, matrix.col_indices().data
+        every = torch.arange(matrix.shape[0], dtype=columns.dtype, device=columns.device)
+        rows = every.repeat_interleave(start.diff(), output_size=len(columns))
+        shape = (matrix.shape[0], matrix.shape[1])
+        found = cls(rows, columns, matrix.values().data, shape, fleeting=fleeting)
+        vars(found).update(start=start)
+        return found
 
     def with_values(self, values: Tensor) -> Sparse:  # [entries]
         """Other values at the same places, to be used once; what was sorted is not sorted again."""

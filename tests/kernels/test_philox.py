@@ -5,6 +5,8 @@ import torch
 pytest.importorskip("triton")
 
 from varigraph.kernels.philox import philox_coins, philox_dropped, philox_levels, philox_masks
+from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
+from varigraph.prediction.sampled.draws import FEATURES, LINKS, _quantiles, coins, normals
 
 CPU = torch.device("cpu")
 
@@ -64,3 +66,23 @@ def test_coins_are_numpys_fifty_three_bits(dtype):
     found = philox_coins(prob, (0, 0, 4, 3), key=9)
     assert found.dtype == dtype
     assert found.tolist() == [float(shown) for shown in expected]
+
+
+@pytest.mark.parametrize("seed", [0, 2**63 + 11])
+def test_draws_on_a_gpu_are_those_on_a_processor(seed):
+    noise = philox_levels(_quantiles(), 37 * 11, (0, 0, 5, FEATURES), key=seed)
+    assert torch.equal(noise.view(37, 11), normals((37, 11), 5, seed=seed))
+    prob = torch.rand(501, generator=torch.Generator().manual_seed(0))
+    tossed = philox_coins(prob, (0, 0, 5, LINKS), key=seed)
+    assert torch.equal(tossed, coins(prob, 5, seed=seed))
+
+
+def test_masks_by_rows_are_those_of_a_whole():
+    site = Site(torch.Size([70, 6]), 0.3)
+    rows = slice(2 * PER_COUNT, 70)
+    whole = draw_masks(site, 1, range(3, 4), seed=9)[0]
+    how = {"key": 9, "dropped": site.dropped, "scale": site.scale, "device": CPU}
+    assert torch.equal(philox_masks((1, 420), (0, 1, 3, 1), **how).view(70, 6), whole)
+    start = (rows.start * 6 // PER_COUNT, 1, 3, 1)
+    part = philox_masks((1, (rows.stop - rows.start) * 6), start, **how).view(-1, 6)
+    assert torch.equal(part, whole[rows])

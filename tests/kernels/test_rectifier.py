@@ -1,10 +1,11 @@
+import numpy as np
 import pytest
 import torch
 from scipy import integrate, stats
 
 pytest.importorskip("triton")
 
-from varigraph.kernels.rectifier import rectified
+from varigraph.kernels.rectifier import rectified, rectified_with_slopes
 
 
 def by_quadrature(mean, std):
@@ -35,6 +36,24 @@ def test_moments_are_those_of_quadrature(ratio, std):
     room = stats.norm.pdf(ratio) if ratio < 0 else 0.0
     assert mean.item() == pytest.approx(first, rel=2e-6, abs=1e-6 * room * std)
     assert var.item() == pytest.approx(second, rel=5e-6, abs=3e-5 * room * std**2)
+
+
+@pytest.mark.parametrize("std", [0.01, 1.0, 30.0])
+def test_slopes_are_the_chance_to_be_positive_and_the_density_there(std):
+    ratio = torch.linspace(-6, 6, 1_501)
+    mean, var = ratio * std, torch.full_like(ratio, std**2)
+    *moments, slope, half = rectified_with_slopes(mean, var)
+    for one, other in zip(moments, rectified(mean, var), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    exact = (mean / var.sqrt()).double().numpy()  # as the kernel is given it
+    np.testing.assert_allclose(slope, stats.norm.cdf(exact), rtol=2e-6, atol=1e-7)
+    np.testing.assert_allclose(half, stats.norm.pdf(exact) / (2 * std), rtol=1e-5)
+
+
+def test_slopes_of_certain_values_are_finite_and_steps():
+    *_, slope, half = rectified_with_slopes(torch.tensor([-2.0, 0.0, 3.0]), torch.zeros(3))
+    torch.testing.assert_close(slope, torch.tensor([0.0, 0.5, 1.0]))
+    assert (half == 0).all()
 
 
 def test_certain_values_are_rectified_and_stay_certain():

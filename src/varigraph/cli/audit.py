@@ -53,7 +53,7 @@ def audit(
     dropout: Dropout = None,
     sources: Sources = None,
     seed: OwnSeed = None,
-    memory: Memory = "1GiB",
+    memory: Memory = "half",
     weights: Weights = None,
     arguments: Arguments = None,
     forward: ForwardName = None,

@@ -45,7 +45,7 @@ def check(
     arguments: Arguments = None,
     forward: ForwardName = None,
     task: Task = "classification",
-    memory: Memory = "1GiB",
+    memory: Memory = "half",
     root: Root = None,
     as_json: Json = False,
 ) -> None:

@@ -69,7 +69,7 @@ def explain(
     task: Task = "classification",
     samples: Samples = None,
     dropout: Dropout = None,
-    memory: Memory = "1GiB",
+    memory: Memory = "half",
     weights: Weights = None,
     arguments: Arguments = None,
     forward: ForwardName = None,

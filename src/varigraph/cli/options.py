@@ -96,7 +96,11 @@ Task = Annotated[
     ),
 ]
 Memory = Annotated[
-    str, typer.Option(help="Bound on what is computed at once.", rich_help_panel=METHOD)
+    str,
+    typer.Option(
+        help="Bound on what is computed at once: 4GiB; half of the RAM, or of a GPU's free memory.",
+        rich_help_panel=METHOD,
+    ),
 ]
 MethodName = Annotated[
     str,

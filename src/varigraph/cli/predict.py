@@ -59,7 +59,7 @@ def predict(
     dropout: Dropout = None,
     sources: Sources = None,
     seed: OwnSeed = None,
-    memory: Memory = "1GiB",
+    memory: Memory = "half",
     noise_var: NoiseVar = None,
     noise: DrawnNoise = None,
     links: Links = None,

@@ -75,7 +75,7 @@ def report(
     dropout: Dropout = None,
     sources: Sources = None,
     seed: OwnSeed = None,
-    memory: Memory = "1GiB",
+    memory: Memory = "half",
     calibrator: CalibratorFile = None,
     weights: Weights = None,
     arguments: Arguments = None,

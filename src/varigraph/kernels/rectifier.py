@@ -21,15 +21,25 @@ def rectified(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
     return out
 
 
+def rectified_with_slopes(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The same, and the derivatives of the mean by the mean and by the variance."""
+    mean, var = mean.contiguous(), var.contiguous()
+    out = tuple(torch.empty_like(mean) for _ in range(4))
+    size = mean.numel()
+    _rectify[(triton.cdiv(size, NUMBERS),)](mean, var, *out, size, SLOPES=True, NUMBERS=NUMBERS)
+    return out[0], out[1], out[2], out[3]
+
+
 class _Rectified(torch.autograd.Function):
     """Batches of masks are more numbers of the same kind."""
 
     @staticmethod
     def forward(mean: Tensor, var: Tensor) -> tuple[Tensor, Tensor]:
         mean, var = mean.contiguous(), var.contiguous()
-        out = torch.empty_like(mean), torch.empty_like(var)
-        size = mean.numel()
-        _rectify[(triton.cdiv(size, NUMBERS),)](mean, var, *out, size, NUMBERS=NUMBERS)
+        out, size = (torch.empty_like(mean), torch.empty_like(var)), mean.numel()
+        _rectify[(triton.cdiv(size, NUMBERS),)](
+            mean, var, *out, mean, var, size, SLOPES=False, NUMBERS=NUMBERS
+        )
         return out
 
     @staticmethod
@@ -46,7 +56,9 @@ class _Rectified(torch.autograd.Function):
 
 
 @triton.jit
-def _rectify(mean, var, out_mean, out_var, size, NUMBERS: tl.constexpr):
+def _rectify(
+    mean, var, out_mean, out_var, slope, half, size, SLOPES: tl.constexpr, NUMBERS: tl.constexpr
+):
     at = tl.program_id(0).to(tl.int64) * NUMBERS + tl.arange(0, NUMBERS)
     inside = at < size
     mu, square = tl.load(mean + at, mask=inside), tl.load(var + at, mask=inside)
@@ -58,6 +70,10 @@ def _rectify(mean, var, out_mean, out_var, size, NUMBERS: tl.constexpr):
     shrink = upper + a * (a * upper * lower + density * (lower - upper)) - density * density
     tl.store(out_mean + at, mu * upper + std * density, mask=inside)
     tl.store(out_var + at, square * tl.maximum(shrink, 0.0), mask=inside)
+    if SLOPES:
+        tl.store(slope + at, upper, mask=inside)
+        by_var = tl.where(square < TINY, 0.0, density / (2 * std))
+        tl.store(half + at, by_var, mask=inside)
 
 
 @triton.jit

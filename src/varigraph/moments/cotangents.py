@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ def blocks_within(rows: Tensor, cost: Tensor, memory: float) -> Iterator[Tensor]
         cost: bytes for each of them, ``[rows]``.
         memory: the bound.
     """
-    total, first = cost.double().cumsum(0), 0
+    total, first = cost.double().cumsum(0).cpu(), 0
     while first < len(rows):
         spent = float(total[first - 1]) if first else 0.0
         end = int(torch.searchsorted(total, spent + memory, right=True))
@@ -203,7 +204,7 @@ def row_blocks(
     Raises:
         TooLargeError: the walks of one node alone do not fit.
     """
-    walks = 1 + sum((_walks(chain)[rows.cpu()] for chain in chains if chain), torch.zeros(()))
+    walks = 1 + sum((_walks(chain)[rows] for chain in chains if chain), torch.zeros(()))
     walks = walks.expand(len(rows)).double()
     reached = walks.clamp_max(float(max((m.shape[1] for c in chains for m in c), default=1)))
     # Walks are held as indices; values, before, after and in between, for every pair reached.
@@ -220,11 +221,12 @@ def row_blocks(
 
 def _walks(chain: Sequence[Sparse]) -> Tensor:  # [nodes]
     """Number of walks from each node along the chain, all lengths together."""
-    total = torch.zeros(chain[0].shape[0], dtype=torch.float64)
+    kind: dict[str, Any] = {"dtype": torch.float64, "device": chain[0].values.device}
+    total = torch.zeros(chain[0].shape[0], **kind)
     for length in range(1, len(chain) + 1):
-        ahead = torch.ones(chain[length - 1].shape[1], dtype=torch.float64)
+        ahead = torch.ones(chain[length - 1].shape[1], **kind)
         for matrix in reversed(chain[:length]):
-            steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
-            ahead = steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
+            steps = torch.zeros(matrix.shape[0], **kind)
+            ahead = steps.index_add_(0, matrix.rows, ahead[matrix.columns])
         total = total + ahead
     return total

@@ -18,7 +18,7 @@ from varigraph.moments.cotangents import Cotangents, row_blocks
 from varigraph.sparse import Sparse
 
 #: Bytes that walks may take at once: larger blocks are no faster.
-AT_ONCE = 2**26
+AT_ONCE = {"cpu": 2**26, "cuda": 2**31}
 Name = TypeVar("Name", bound=Hashable)
 
 
@@ -86,7 +86,8 @@ def overlaps(
     own = Sparse(every, every, torch.ones_like(every, dtype=node.dtype), (count, count))
     matrices = {matrix: _reach_of(matrix) for chain in chains.values() for matrix in chain}
     found: dict[tuple[Name, Name], list[Tensor]] = {}
-    for rows in row_blocks(list(chains.values()), every, 1, memory, at_once=AT_ONCE):
+    quick = AT_ONCE.get(node.device.type, AT_ONCE["cpu"])
+    for rows in row_blocks(list(chains.values()), every, 1, memory, at_once=quick):
         known: dict[tuple[Sparse, ...], Reach] = {(): _reach_of(own.picked(rows))}
         for chain in chains.values():
             _extend(known, tuple(chain), matrices, rows)

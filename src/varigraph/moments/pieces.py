@@ -63,15 +63,24 @@ def prelu(x: Gaussian, weight: Tensor) -> Gaussian:
 
 def two_slopes(x: Gaussian, slope: float | Tensor) -> Gaussian:
     r"""Moments of :math:`x` above 0 and :math:`s x` below; formulas in :func:`leaky_relu`."""
-    if not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var):
+    if _by_kernel(x, slope):
         from varigraph.kernels.rectifier import rectified  # noqa: PLC0415 - needs Triton
 
         return Gaussian(*rectified(x.mean, x.var))
     return _with_sides(x, slope, *_sides(x))
 
 
+def _by_kernel(x: Gaussian, slope: float | Tensor) -> bool:
+    return not isinstance(slope, Tensor) and slope == 0 and fused(x.mean, x.var)
+
+
 def _derivatives(x: Gaussian, slope: float | Tensor) -> Derivatives:
     r"""Moments, :math:`g = s + (1 - s) \Phi`, and half of :math:`(1 - s) \varphi / \sigma`."""
+    if _by_kernel(x, slope) and not torch.is_grad_enabled():
+        from varigraph.kernels.rectifier import rectified_with_slopes  # noqa: PLC0415 - needs Triton
+
+        mean, var, by_mean, by_var = rectified_with_slopes(x.mean, x.var)
+        return Gaussian(mean, var), by_mean, by_var
     std, _, upper, density = sides = _sides(x)
     value = _with_sides(x, slope, *sides)
     random = x.var >= torch.finfo(x.var.dtype).tiny

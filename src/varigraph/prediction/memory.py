@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from reprlib import repr as shortened
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ import torch
 from torch import Tensor
 
 from varigraph.errors import OptionError, TooLargeError
-from varigraph.moments.cotangents import blocks_within
+from varigraph.moments.cotangents import CPU, blocks_within
 from varigraph.moments.gaussian import ByRows, Gaussian
 from varigraph.moments.tape import Tape
 
@@ -37,22 +40,52 @@ USUAL_WIDTH = 256
 #: Numbers in the widest tensor of a batch of masks: a few megabytes on a processor, and on a GPU
 #: as many as keep it busy.
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**26}
+#: What a bound is called that is half of what there is: on a GPU of what is free, on a processor of
+#: the machine's RAM, so that the same machine does the same work whatever else it does.
+HALF = "half"
+#: RAM of a machine that does not tell.
+USUAL_RAM = 2**32
+#: Where Linux says how much of it the processes of a container may have.
+CONTAINER = Path("/sys/fs/cgroup/memory.max")
 UNITS = {"": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
-def as_bytes(amount: int | str) -> int:
+def as_bytes(amount: int | str, device: torch.device = CPU) -> int:
     """Number of bytes in an amount such as ``"2GiB"``.
+
+    Args:
+        amount: a number, with a unit or of bytes, or ``"half"`` of what there is.
+        device: where.
 
     Example:
         >>> as_bytes("2GiB"), as_bytes("500 MB"), as_bytes(4096)
         (2147483648, 500000000, 4096)
     """
+    if amount == HALF:
+        return (_free(device) if device.type == "cuda" else _ram()) // 2
     match = re.fullmatch(r"\s*(\d{1,30}(?:\.\d+)?)\s*([KMG]i?B|)\s*", str(amount), re.ASCII)
     if match is None or float(match[1]) <= 0:
         raise OptionError(
             f"memory={shortened(amount)} is not an amount of memory", 'write memory="2GiB"'
         )
     return int(float(match[1]) * UNITS[match[2]])
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that can be had on a GPU; what torch keeps for later is among them."""
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
+
+
+def _ram() -> int:
+    """Bytes of the machine or of its container, divided by the processes that torchrun started."""
+    try:
+        whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # Windows
+        whole = USUAL_RAM
+    with suppress(OSError, ValueError):  # there is no container, or it has no bound
+        whole = min(whole, int(CONTAINER.read_text()))
+    return whole // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def too_large(what: str, need: float, memory: int, *, otherwise: str = "") -> TooLargeError:
@@ -72,7 +105,7 @@ def too_large(what: str, need: float, memory: int, *, otherwise: str = "") -> To
 
 
 #: Bytes of the responses of a block of nodes: larger blocks are no faster.
-AT_ONCE = {"cpu": 2**26, "cuda": 2**30}
+AT_ONCE = {"cpu": 2**26, "cuda": 2**32}
 #: Tensors of a layer's size that are held on the way through it.
 AT_A_BEND, AT_A_STEP = 8, 4
 #: Bytes for what is computed some rows at a time: points of a softmax, tangents, gains.

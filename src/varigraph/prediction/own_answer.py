@@ -15,7 +15,9 @@ from varigraph.prediction.memory import RoomForPasses
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.rows import Rows
+from varigraph.prediction.sampled.neighbour_sums import summed_messages
 from varigraph.prediction.sampled.network import opened_network
+from varigraph.prediction.sampled.shortcuts import PART_FOR_MESSAGES
 from varigraph.prediction.tasks import probabilities
 
 
@@ -45,7 +47,12 @@ def own_answer(question: Question) -> Tensor | None:  # [all rows, outputs]
     if RoomForPasses(question).tall:
         return None
     try:
-        with opened_network(question.only()) as network:
+        held = question.only()
+        most = question.room // PART_FOR_MESSAGES
+        with (
+            opened_network(held) as network,
+            summed_messages(held.model, network.weights, above=most),
+        ):
             return probabilities(network.once({}), question.task)
     except Exception:  # whatever the user's code raises
         return None

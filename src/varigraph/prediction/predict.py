@@ -75,7 +75,7 @@ def predict(
     output: int | str | None = None,
     links_to_score: Pairs | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     progress: Progress | None = None,
 ) -> Prediction:
     r"""Mean and variance of a trained network's answer for every node.
@@ -129,8 +129,9 @@ def predict(
             its answers for the two nodes. The rows of the answer are pairs then.
         dropout: rate of dropout to inject into a network that has none of its own.
         memory: bound on all that the prediction adds to the process, the answer included, such as
-            ``"1GiB"``. Large graphs are worked on in blocks of nodes; what cannot fit is refused
-            before the work starts, with the amount that would do.
+            ``"1GiB"``; by default half of what is free on a GPU, or of the machine's RAM. Large
+            graphs are worked on in blocks of nodes; what cannot fit is refused before the work
+            starts, with the amount that would do. The answer's ``memory`` says what it was.
         progress: called with the steps done and their number: masks, draws or nodes, as the method
             goes.
 
@@ -176,6 +177,7 @@ def predict(
             source.check_question(question)
         answer = METHODS[method](question)
         answer = beside_own(answer, question, pairs=links_to_score is not None)
+        answer = replace(answer, memory=question.memory)
     check_answer(answer)
     if is_coarse(model, data):
         name, *reason = answer.method.split(": ", 1)
@@ -199,7 +201,7 @@ def ask(
     output: int | str | None = None,
     links_to_score: Pairs | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     progress: Progress | None = None,
 ) -> Question:
     """The question that :func:`predict` answers with these options; model and graph are checked."""
@@ -228,7 +230,7 @@ def ask(
         seed=seed_of(seed),
         task=one_of("task", task, get_args(Task)),
         nodes=chosen_nodes(nodes, data),
-        memory=as_bytes(memory),
+        memory=as_bytes(memory, data.x.device),
         dropout=None if dropout is None else _rate(dropout),
         draws=samples,
         weights=None if weights is None else one_of("weights", weights, get_args(Weights)),

@@ -75,6 +75,7 @@ class Prediction:
         chance: of each answer to be right, ``[nodes]``, where a calibrator has learned it.
         by_half: probabilities or error bars by half of what a calibrator has learned from, on which
             intervals and sets that hold the truth rest, ``[nodes, outputs]``.
+        memory: bytes that the work on it was bounded by; None where nobody has said.
     """
 
     mean: Tensor
@@ -91,6 +92,7 @@ class Prediction:
     calibrator: Calibrator | None = None
     chance: Tensor | None = None
     by_half: Tensor | None = None
+    memory: int | None = None
 
     @property
     def epistemic(self) -> Tensor:  # [nodes, classes]

@@ -155,7 +155,8 @@ def _marks(path: Path, content: bytes) -> dict[str, str]:
 
 
 def _prediction(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Prediction:
-    record, optional = about["calibrator"], {name: tensors.get(name) for name in OPTIONAL}
+    record = about["calibrator"]
+    plain, chance, by_half = (tensors.get(name) for name in OPTIONAL)
     return Prediction(
         mean=tensors["mean"],
         by_source={part: tensors[f"{SOURCE}{part}"] for part in about["parts"]},
@@ -172,7 +173,9 @@ def _prediction(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> Pred
             **{name: tensors.get(f"{ROWS}{name}") for name in OF_ROWS},
         ),
         calibrator=None if record is None else calibrator_of(record),
-        **optional,
+        plain=plain,
+        chance=chance,
+        by_half=by_half,
     )
 
 

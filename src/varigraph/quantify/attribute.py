@@ -44,7 +44,7 @@ def attribute(
     task: Task | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     prediction: Prediction | None = None,
     top: int = 20,
 ) -> Attribution: ...
@@ -65,7 +65,7 @@ def attribute(
     task: Task | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     prediction: Prediction | None = None,
     top: int = 20,
 ) -> GraphAttribution: ...
@@ -85,7 +85,7 @@ def attribute(
     task: Task | None = None,
     forward: Forward | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     prediction: Prediction | None = None,
     top: int = 20,
 ) -> Attribution | GraphAttribution:

@@ -165,7 +165,7 @@ def audit(
     output: int | str | None = None,
     links_to_score: Pairs | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
     **options: Any,
 ) -> Audit:
     r"""Compare the variances of a method with brute force, on this model and this graph.

@@ -68,7 +68,7 @@ class Divider:
         if network.question.noisy:
             costs = network.costs
             cost = torch.maximum(cost, costs.walking[1] + costs.from_features(costs.largest_rank))
-        return network.budget.blocks(rows, cost[rows.cpu()])
+        return network.budget.blocks(rows, cost[rows])
 
     def responses(self, rows: Tensor) -> Responses:  # [rows]
         """Of the outputs of some nodes."""

@@ -128,7 +128,7 @@ def plan(
     task: Task = "classification",
     forward: Forward | None = None,
     dropout: float | None = None,
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
 ) -> Plan:
     r"""Which nodes to measure again, so that the answers become most certain.
 

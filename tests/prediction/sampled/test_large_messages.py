@@ -11,7 +11,7 @@ from torch_geometric.nn import GCN, GIN, GraphSAGE
 import varigraph as vg
 
 #: Links here are coins that silence messages.
-predict = partial(vg.predict, links="bernoulli")
+predict = partial(vg.predict, links="bernoulli", memory="1GiB")
 
 
 NETWORKS = {"SAGE": GraphSAGE, "GCN": GCN, "GIN": GIN}

@@ -18,8 +18,10 @@ from prediction.networks import CHANCES, Functional, WithModules, made, noisy_ri
 from prediction.test_predict import Neuron, reference_graph
 from varigraph.errors import ModelError, OptionError
 from varigraph.prediction.masks import Site, draw_masks
+from varigraph.prediction.sampled import shortcuts
 from varigraph.prediction.sampled.draws import normals
 from varigraph.prediction.sampled.plan import Plan
+from varigraph.sparse import _Product
 
 #: Standard errors allowed. With 31 degrees of freedom one figure in 2,700 is further off.
 ERRORS = 4
@@ -501,7 +503,6 @@ def test_short_cuts_lead_to_the_same_answer(name, found, monkeypatch):
     graph.x_var = 0.0
     graph.edge_prob = torch.full((graph.edge_index.shape[1],), 0.8)
     quick = sampled(model, graph, samples=24)
-    shortcuts = importlib.import_module("varigraph.prediction.sampled.shortcuts")
     assert not found[0].batched
     assert (found[0].network.features.mean.shape[1] < 120) == small
     assert (found[0].network.prefix is not None) == prefix
@@ -512,6 +513,31 @@ def test_short_cuts_lead_to_the_same_answer(name, found, monkeypatch):
     for part, value in plain.by_source.items():
         assert torch.allclose(value, quick.by_source[part], atol=1e-6)
     assert torch.allclose(quick.logits.var, plain.logits.var, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("build", [gnn.GCN, gnn.GIN])
+@pytest.mark.parametrize("sources", [None, ("features",), ("weights",)])
+def test_draws_that_share_a_product_are_the_same(build, sources, found, monkeypatch):
+    model, graph = made(lambda: build(120, 16, 2, 3, dropout=0.3), torch.float32), larger_graph()
+    asked = {"samples": 30, "sources": sources}
+    monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 0})
+    one_by_one = sampled(model, graph, **asked)
+    columns, rule = [], _Product.vmap
+
+    def watched(info, dims, matrix, values, x):
+        columns.append(x.shape[dims[2]])
+        return rule(info, dims, matrix, values, x)
+
+    monkeypatch.setattr(_Product, "vmap", staticmethod(watched))
+    monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 2**20})
+    monkeypatch.setattr(shortcuts, "BY_COLUMNS", {"cpu"})
+    together = sampled(model, graph, **asked)
+    assert [each.batched for each in found] == [False, True]
+    layers = 1 if sources == ("weights",) else 2  # masks come after the first, which all share
+    assert sum(columns) == layers * together.samples
+    for part, value in one_by_one.by_source.items():
+        torch.testing.assert_close(together.by_source[part], value, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(together.logits.var, one_by_one.logits.var, rtol=1e-4, atol=1e-7)
 
 
 class Unusual(nn.Module):

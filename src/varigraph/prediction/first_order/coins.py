@@ -137,7 +137,7 @@ def bytes_of_walks(costs: RowCosts, sums: Sequence[CoinSum]) -> Tensor:  # [node
     """Bytes for the response to every coin, and for the noise that coins remove."""
     classes, item = costs.output.mean.shape[1], costs.output.mean.element_size()
     met = 3 * classes * item + 2 * classes**2 * item + WALK
-    kept, work = [torch.zeros(())], [torch.zeros(())]
+    kept, work = [costs.output.mean.new_zeros(())], [torch.zeros(())]
     for each in sums:
         value, links, width = each.entry.value, each.neighbours, each.messages.mean.shape[1]
         walks = costs.steps(value, links.expected)
@@ -147,7 +147,7 @@ def bytes_of_walks(costs: RowCosts, sums: Sequence[CoinSum]) -> Tensor:  # [node
         if links.ties_messages:  # in double precision
             kept.append(walks * 8 * (12 * classes + 4 * classes**2))
         if links.sending is not None:
-            beyond = one_sum(links.expected, ones(links.nodes))
+            beyond = one_sum(links.expected, ones(links.nodes, costs.output.mean))
             far = costs.walks(value, one_sum(links.sending, beyond))
             far = far.clamp_max(len(links.source))
             kept.append(far * met)

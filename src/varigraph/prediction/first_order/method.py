@@ -115,7 +115,7 @@ class FirstOrder:
         if not self.bent:
             return None
         some = sample_of(self.rows)
-        blocks = self.budget.blocks(some, self.costs.walking[0][some.cpu()])
+        blocks = self.budget.blocks(some, self.costs.walking[0][some])
         samples = (self.responses(block, set()) for block in blocks)
         return NoiseRoot.of(samples, nodes=len(self.whole.output))
 
@@ -209,7 +209,7 @@ class FirstOrder:
         held = sum(blocks.bytes for blocks in self.ends.values())
         budget = replace(self.budget, held=self.budget.held + held)
         # Walks that end early are multiplied in groups, which should be large.
-        return budget.blocks(rows, self.cost(root)[rows.cpu()], times=4 if self.ends else 1)
+        return budget.blocks(rows, self.cost(root)[rows], times=4 if self.ends else 1)
 
     def block(self, rows: Tensor) -> CorrelatedLogits:
         """Some nodes; those that the root of the noise does not serve are done with all of it."""

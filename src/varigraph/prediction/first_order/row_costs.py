@@ -67,7 +67,7 @@ class RowCosts:
 
     def walks(self, value: Gaussian, ahead: Tensor | None = None) -> Tensor:  # [nodes]
         """Number of walks from each output node to a value, times what each node has ahead."""
-        start = ahead if ahead is not None else ones(len(value))
+        start = ahead if ahead is not None else ones(len(value), value.mean)
         counts: dict[int, Tensor] = {value.number: start}
         for entry, parents in reversed(self.way):
             ways = [
@@ -79,7 +79,8 @@ class RowCosts:
             ]
             if ways:
                 counts[entry.value.number] = torch.stack(ways).sum(0)
-        return counts.get(self.output.number, torch.zeros(len(self.output), dtype=torch.float64))
+        found = counts.get(self.output.number)
+        return self._none if found is None else found
 
     def pairs(self, value: Gaussian) -> Tensor:  # [nodes]
         """Largest number of pairs of each output node with a value."""
@@ -89,7 +90,7 @@ class RowCosts:
 
     def steps(self, value: Gaussian, matrix: Sparse) -> Tensor:  # [nodes]
         """Number of walks that go on from a value through a sum."""
-        ahead = one_sum(matrix, ones(matrix.shape[1]))
+        ahead = one_sum(matrix, ones(matrix.shape[1], matrix.values))
         return self.walks(value, ahead).clamp_max(len(matrix.values))
 
     def cotangents(self, value: Gaussian, width: int | None = None) -> Tensor:  # [nodes]
@@ -102,7 +103,7 @@ class RowCosts:
     def walking(self) -> tuple[Tensor, Tensor]:  # [nodes], [nodes]
         """Bytes while a tape is walked back, at the worst moment and at the end."""
         held: dict[object, Tensor] = {self.output.number: self.cotangents(self.output)}
-        worst = torch.zeros(len(self.output), dtype=torch.float64)
+        worst = self._none
         for entry, parents in self.way:
             own = self.cotangents(entry.value)
             for parent, operator in parents:
@@ -118,6 +119,12 @@ class RowCosts:
             if entry.value.number not in self.until:
                 del held[entry.value.number]
         return worst, _sum(held.values())
+
+    @property
+    def _none(self) -> Tensor:  # [nodes]
+        """No bytes for any node."""
+        mean = self.output.mean
+        return torch.zeros(len(mean), dtype=torch.float64, device=mean.device)
 
     def from_noises(self, noises: Sequence[Noise]) -> Tensor:  # [nodes]
         """Bytes for the covariance that noise causes which is added on the way."""
@@ -146,13 +153,13 @@ class RowCosts:
     def _at_end(self, value: Gaussian, rank: int) -> Tensor:
         """Bytes for the walks that go on from a value behind which the noise is known."""
         pattern = self.ends[value.number]
-        walks = self.walks(value, one_sum(pattern, ones(pattern.shape[1])))
+        walks = self.walks(value, one_sum(pattern, ones(pattern.shape[1], pattern.values)))
         each = 4 * self.output.mean.shape[1] * rank * self.output.mean.element_size() + WALK
         return each * walks + 2 * self.cotangents(value)
 
     def _spread(self, chain: Sequence[Sparse], leaf: Affine, rank: int) -> Tensor:
         nodes = chain[-1].shape[1] if chain else len(leaf)  # which may be others than the leaf's
-        mean, ahead = self.output.mean, ones(nodes)
+        mean, ahead = self.output.mean, ones(nodes, self.output.mean)
         for matrix in reversed(chain):
             ahead = one_sum(matrix, ahead)
         walks = self.walks(leaf, ahead)
@@ -161,15 +168,15 @@ class RowCosts:
         return 3 * each * walks.clamp_max(nodes) + WALK * walks.clamp_max(at_a_step)
 
 
-def ones(count: int) -> Tensor:
-    """So many walks, one for each node."""
-    return torch.ones(count, dtype=torch.float64)
+def ones(count: int, like: Tensor) -> Tensor:
+    """So many walks, one for each node, where another tensor is."""
+    return torch.ones(count, dtype=torch.float64, device=like.device)
 
 
 def one_sum(matrix: Sparse, ahead: Tensor) -> Tensor:  # [columns] -> [rows]
     """For each row the sum of what its entries have ahead."""
-    steps = torch.zeros(matrix.shape[0], dtype=torch.float64)
-    return steps.index_add_(0, matrix.rows.cpu(), ahead[matrix.columns.cpu()])
+    steps = torch.zeros(matrix.shape[0], dtype=torch.float64, device=ahead.device)
+    return steps.index_add_(0, matrix.rows, ahead[matrix.columns])
 
 
 def largest_of(parts: Iterable[Tensor]) -> Tensor:

@@ -18,7 +18,7 @@ from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.running import unchanged
 from varigraph.prediction.sampled.draws import TossedLinks
-from varigraph.sparse import csr_tensor
+from varigraph.sparse import csr_tensor, made_once, prepare
 
 
 class DrawnLinks(TossedLinks):
@@ -104,14 +104,14 @@ class _SortedLinks:
 
     @classmethod
     def of(cls, edge_index: Tensor, nodes: int, *, weighted: bool) -> _SortedLinks:
-        """Sort links; numbers of 32 bits take half the memory, and are multiplied faster."""
-        short = torch.int32 if max(edge_index.shape[1], nodes) < 2**31 else torch.int64
-        order = edge_index[1].to(short).argsort(stable=True)
-        source = edge_index[0].index_select(0, order).to(short)
-        counts = torch.bincount(edge_index[1], minlength=nodes)
-        start = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(short)
-        kept = order.to(short) if weighted else None
-        return cls((edge_index, edge_index._version), start, source, kept)
+        """Sort links; on a GPU they stay sorted as long as they are there, as its neighbours do."""
+
+        def build() -> tuple[Tensor, Tensor, Tensor | None]:
+            return _by_target(edge_index, nodes, weighted=weighted)
+
+        keep = edge_index.is_cuda
+        parts = made_once(edge_index, ("sorted", nodes, weighted), build) if keep else build()
+        return cls((edge_index, edge_index._version), *parts)
 
     def matrix(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
         """The matrix of these weights, made once for weights that stay as they are."""
@@ -119,6 +119,8 @@ class _SortedLinks:
         if self._matrix is None or not same or self._matrix.dtype != like.dtype:
             self._matrix = self.fresh(weight, like)
             self._weight = None if weight is None else (weight, weight._version)
+        else:
+            prepare(self._matrix)  # it is used again, and so worth it
         return self._matrix
 
     def fresh(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
@@ -128,6 +130,21 @@ class _SortedLinks:
         else:
             values = weight.index_select(0, self.order).to(like.dtype)
         return csr_tensor(self.start, self.source, values, (len(like), len(like)))
+
+
+def _by_target(
+    edge_index: Tensor, nodes: int, *, weighted: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Starts, sources and, for links of different weight, places of links by target.
+
+    Numbers of 32 bits take half the memory, and are multiplied faster.
+    """
+    short = torch.int32 if max(edge_index.shape[1], nodes) < 2**31 else torch.int64
+    order = edge_index[1].to(short).argsort(stable=True)
+    source = edge_index[0].index_select(0, order).to(short)
+    counts = torch.bincount(edge_index[1], minlength=nodes)
+    start = torch.cat([counts.new_zeros(1), counts.cumsum(0)]).to(short)
+    return start, source, order.to(short) if weighted else None
 
 
 class _Replace:

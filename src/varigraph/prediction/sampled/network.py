@@ -128,8 +128,9 @@ def _may_be_skipped(layer: nn.Module) -> bool:
 
 #: Runs of a group share draws with every second run, or sooner.
 DRAWS_KEPT = 2
-#: Larger masks are drawn in blocks of rows, of about so many numbers, unless they are kept.
-LARGE = 2**18
+#: Larger masks are drawn in blocks of rows, of about so many numbers, unless they are kept: few
+#: enough for a cache, or what keeps a GPU busy.
+LARGE = {"cpu": 2**18, "cuda": 2**26}
 #: The draw of a run on features of its own, which shares nothing with others.
 LIKE_NO_OTHER: Draw = {"": -1}
 
@@ -293,7 +294,7 @@ class Network:
             if of_links is not None:  # a link has the same mask, whichever others there are
                 shape, rows = of_links
                 return self.mask(replace(site, shape=shape), place, sample)[rows]
-            whole = self.keeps_masks or site.shape.numel() <= LARGE
+            whole = self.keeps_masks or site.shape.numel() <= self.large
             return (self.mask if whole else self._mask_by_rows)(site, place, sample)
 
         return mask
@@ -312,13 +313,18 @@ class Network:
 
     def _mask_by_rows(self, site: Site, place: int, sample: int) -> Iterator[Tensor]:
         count, samples = site.shape[0], range(sample, sample + 1)
-        step = -(-LARGE * count // site.shape.numel() // PER_COUNT) * PER_COUNT
+        step = -(-self.large * count // site.shape.numel() // PER_COUNT) * PER_COUNT
         for start in range(0, count, step):
             rows = slice(start, min(start + step, count))
             drawn = draw_masks(
                 site, place, samples, seed=self.question.seed, rows=rows, device=self._device
             )
             yield drawn[0]
+
+    @property
+    def large(self) -> int:
+        """Numbers from which on a mask is drawn in blocks of rows."""
+        return LARGE.get(self._device.type, LARGE["cpu"])
 
     @property
     def _device(self) -> torch.device:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from varigraph.prediction.memory import BYTES_PER_LINK, too_large
+from varigraph.prediction.memory import BYTES_PER_LINK, NUMBERS_AT_ONCE, too_large
 from varigraph.prediction.sampled.draws import Design
 from varigraph.prediction.sampled.estimates import batches_of
 from varigraph.prediction.sampled.network import DRAWS_KEPT
@@ -70,8 +70,12 @@ class Plan:
         left -= kept if keeps_masks else 0
         groups = min(RUNS_TOGETHER, left // (size * output)) // design.group
         together = max(1, groups) * design.group
-        at_once = max(1, left // (size * (TENSORS_AT_ONCE * found.widest + masks)))
-        return cls(together, at_once, keeps_masks, tight=2 * left < question.memory)
+        at_once = left // (size * (TENSORS_AT_ONCE * found.widest + masks))
+        if question.x.mean.is_cuda:  # more keep it no busier
+            at_once = min(at_once, NUMBERS_AT_ONCE["cuda"] // max(found.widest, 1))
+        at_once = max(1, at_once)
+        tight = 2 * left < question.memory and not question.x.mean.is_cuda
+        return cls(together, at_once, keeps_masks, tight)
 
 
 def _least(found: Explored, design: Design, output: int, asked: int) -> int:
@@ -83,6 +87,9 @@ def _least(found: Explored, design: Design, output: int, asked: int) -> int:
     held = (sums * batches + 2) * asked + design.group * output
     drawn = sum(SOURCES[name].bytes_of_draw(network) for name in design.sources)
     drawn += network.features.mean.nbytes if network.writes else 0
+    if question.x.mean.is_cuda:  # a processor's blocks of masks are among the buffers
+        widest = max((site.shape.numel() for site in found.sites), default=0)
+        drawn += BYTES_PER_MASK * min(network.large, widest)
     links = BYTES_PER_LINK * question.edges if network.links is not None else 0
     most = max(found.peak + held + drawn + links, found.trial_peak)
     return BUFFERS + most + min(most // GAPS, MOST_GAPS)

@@ -19,6 +19,7 @@ from varigraph.moments.softmax import passes_chances, passes_logits
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import refuse_own_dropout
 from varigraph.prediction.tasks import looks_through_sigmoid, looks_through_softmax
+from varigraph.sparse import product
 
 
 class HeldTensors:
@@ -130,7 +131,8 @@ class PlainRun(TorchFunctionMode):
         if self._maps and (func is F.linear or func in MATMUL):
             args = tuple(self._maps.get(arg, arg) for arg in args)
         before = args[0].clone() if func in IN_PLACE_SIGMOID else None
-        result = func(*args, **kwargs)
+        sparse = func is torch.sparse.mm and len(args) == 2
+        result = (product if sparse else func)(*args, **kwargs)
         if func in SOFTMAX:
             self._end(result, _logits(*args, **kwargs), sigmoid=False)
         elif func in SIGMOID:
@@ -250,6 +252,6 @@ class FirstRun(PlainRun):
             named = (*args, *(kwargs or {}).values())
             self.used = any(value is one for value in named for one in self.given)
         self.peak = max(self.peak, self._held.note((args, (kwargs or {}).values()), result))
-        if isinstance(result, Tensor):
+        if isinstance(result, Tensor) and result.layout == torch.strided:
             self.widest = max(self.widest, result.numel())
         return result

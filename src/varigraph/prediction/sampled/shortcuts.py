@@ -20,6 +20,8 @@ from varigraph.prediction.sources.source import SOURCES, considered
 
 #: Up to so many numbers in its largest tensor, a run is mostly overhead.
 SHORT = {"cpu": 2**15, "cuda": 2**23}
+#: Where runs that are mostly overhead had better share a product than be without it.
+BY_COLUMNS = frozenset({"cuda"})
 #: Messages of a layer are formed only if they take less than this part of the memory: a layer
 #: may hold several tensors of their size.
 PART_FOR_MESSAGES = 8
@@ -65,6 +67,10 @@ def explored(network: Network) -> Iterator[Explored]:
         sources = _sources(trial)
         network, running = trial.in_small_space()
         device = network.features.mean.device.type
+        # Runs on the same links can go side by side through one product.
+        by_columns = device in BY_COLUMNS and network.links is None and not trial.random
+        if by_columns:
+            running = trial.use_sparse_products(network, stack) or running
         # What torch.jit hides is seen as nothing, and cannot be batched either.
         short = 0 < running.widest <= SHORT.get(device, SHORT["cpu"])
         batched = short and not trial.random and network.removed is None  # one graph for all runs
@@ -72,7 +78,7 @@ def explored(network: Network) -> Iterator[Explored]:
             prefix = Prefix(network.links)
             stack.enter_context(prefix.used_by(network.question.model))
             network = replace(network, prefix=prefix)
-        if not batched:
+        if not (batched or by_columns):
             running = trial.use_sparse_products(network, stack) or running
         if network.removed is not None:  # what was tried lacked some links, and took less for it
             running = _first_run(network, trial.held)

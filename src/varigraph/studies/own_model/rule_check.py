@@ -102,7 +102,7 @@ def rule_check(
     *,
     forward: Forward | None = None,
     task: Task = "classification",
-    memory: int | str = "1GiB",
+    memory: int | str = "half",
 ) -> RuleCheck:
     """Look up the rules of all layers and, by running it, of the functions that a network calls.
 
