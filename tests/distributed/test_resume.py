@@ -36,7 +36,7 @@ class Mortal(Net):
 def answer(folder, out, killed=None, at=None, samples=SAMPLES):
     """Runs of the network that it took; keeps what is done as often as can be."""
     sampling.EVERY, sampling.ON_DISK, exchange.GRACE = 0, 1, 1
-    rank = int(os.environ.get("RANK", 0))
+    rank = int(os.environ.get("RANK", "0"))
     kind = "GCNConv" if folder.name == "2 parts" else "SAGEConv"
     predict(Mortal(kind, at if rank == killed else None), folder, out, samples=samples)
     return Mortal.runs

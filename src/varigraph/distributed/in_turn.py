@@ -94,21 +94,21 @@ class Turn(OthersRows):
         def read_or_run(*args: Any, **kwargs: Any) -> Any:
             number = self._layer
             if _file(self._folder, "layer", number).exists():
-                return self._read(number)
+                return self._kept(number)
             result = forward(*args, **kwargs)
             if isinstance(result, Tensor) and len(result) == self._rows:
-                self._write(number, result)
+                self._keep(number, result)
             return result
 
         return read_or_run
 
-    def _write(self, number: int, result: Tensor) -> None:  # [rows, ...]
+    def _keep(self, number: int, result: Tensor) -> None:  # [rows, ...]
         sites = [[list(site.shape), site.rate] for site in self._running.sites]
         about = {"last": self._layer, "sites": sites}
         (self._folder / f"layer-{number}.json").write_text(json.dumps(about))
         _write(self._folder, "layer", number, result[: self._own].numpy())
 
-    def _read(self, number: int) -> Tensor:  # -> [rows, ...]
+    def _kept(self, number: int) -> Tensor:  # -> [rows, ...]
         own = torch.from_numpy(np.load(_file(self._folder, "layer", number)))
         about = json.loads((self._folder / f"layer-{number}.json").read_text())
         sites = [Site(torch.Size(shape), p) for shape, p in about["sites"]]
