@@ -14,7 +14,6 @@ from distributed.networks import HIDDEN, Net
 from distributed.processes import in_processes
 from varigraph.distributed import partition, predict, read_answer
 from varigraph.distributed.exchange import joined
-from varigraph.distributed.share import Share
 from varigraph.errors import FileError
 
 PARTS, SAMPLES = 4, 8
@@ -99,16 +98,18 @@ def test_processes_answer_as_one_does(answered, case):
 @pytest.mark.parametrize("count", [2, 4])
 def test_rows_and_bytes_are_those_that_the_parts_foretell(answered, count):
     _, parts, sent = answered
-    rows = parts.rows_exchanged
-    if count < PARTS:  # two parts each: a row goes once to both, and not at all between them
-        rows = sum(len(Share(parts, rank, count).far) for rank in range(count))
-        assert rows < parts.rows_exchanged
-    each = [process[CASES.index(("SAGEConv", "sampled", "removed"))] for process in sent[count]]
+    process = [part * count // PARTS for part in range(PARTS)]
+    pairs = [(to, part) for to in range(PARTS) for part in range(PARTS)]
+    rows = sum(
+        parts.open(to).far_counts[part] for to, part in pairs if process[to] != process[part]
+    )
+    assert rows == parts.rows_exchanged if count == PARTS else rows < parts.rows_exchanged
+    each = [found[CASES.index(("SAGEConv", "sampled", "removed"))] for found in sent[count]]
     times = {exchanges for exchanges, _, _ in each}
-    # Before the second and the third layer: in 5 runs that look at the network, and in all draws.
-    assert times == {2 * (5 + SAMPLES)}
-    assert sum(sent_rows for _, sent_rows, _ in each) == rows * 2 * (5 + SAMPLES)
-    assert sum(size for *_, size in each) == rows * 2 * (5 + SAMPLES) * HIDDEN * 8
+    # Before the second and the third layer: in the network's own run, and in all draws.
+    assert times == {2 * (1 + SAMPLES)}
+    assert sum(sent_rows for _, sent_rows, _ in each) == rows * 2 * (1 + SAMPLES)
+    assert sum(size for *_, size in each) == rows * 2 * (1 + SAMPLES) * HIDDEN * 8
     alone = sent[1][0]
     assert all(case == (0, 0, 0) for case in alone)
 

@@ -176,7 +176,7 @@ def test_a_process_that_dies_or_fails_ends_the_others(parts, kills):
 
 def test_what_is_not_followed_in_parts_is_said(parts, tmp_path):
     with pytest.raises(OptionError, match="method="):
-        predict(Net("SAGEConv"), parts / "parts", tmp_path / "out", method="first-order")
+        predict(Net("SAGEConv"), parts / "parts", tmp_path / "out", method="auto")
     (tmp_path / "file").write_text("")
     with pytest.raises(OptionError, match="not empty"):
         predict(Net("SAGEConv"), parts / "parts", tmp_path, samples=4)

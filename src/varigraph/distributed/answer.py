@@ -14,7 +14,7 @@ import torch
 from varigraph.choices import Task
 from varigraph.distributed.large_graph import Array
 from varigraph.distributed.parts import Numbers, Partition
-from varigraph.errors import FileError, OptionError
+from varigraph.errors import FileError
 from varigraph.files import replacing, write_json
 from varigraph.files.fingerprint import fingerprint
 from varigraph.moments import Gaussian
@@ -23,6 +23,7 @@ from varigraph.prediction.prediction import Prediction
 ANSWER, VERSION = "answer.json", 1
 #: Variances stand under the names of their sources, behind this.
 VARIANCE = "var."
+WHOLE = slice(None)
 AGAIN = "predict again: varigraph predict --partition"
 
 
@@ -58,15 +59,17 @@ def file_of(folder: Path, part: int) -> Path:
     return folder / f"answer-{part:05d}.npz"
 
 
-def check_new(folder: Path) -> None:
-    """Raises if an answer is there already, or anything else."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(
-            f"{folder} exists and is not empty", "choose another folder for the answer"
-        )
+def is_answer_of(folder: Path, run: str) -> bool:
+    """Whether there is the whole answer of a run already."""
+    try:
+        return bool(_about(folder).get("run") == run)
+    except FileError:
+        return False
 
 
-def write_part(folder: Path, part: int, nodes: Numbers, answer: Prediction, rows: Numbers) -> None:
+def write_part(
+    folder: Path, part: int, nodes: Numbers, answer: Prediction, rows: Numbers | slice = WHOLE
+) -> None:
     """Write the answer for the nodes of one part.
 
     Args:
@@ -90,11 +93,12 @@ def write_part(folder: Path, part: int, nodes: Numbers, answer: Prediction, rows
         np.savez(stream, node=nodes, **arrays)
 
 
-def write_about(folder: Path, whole: Partition, answer: Prediction) -> None:
-    """Write down what the parts belong to, once all are there."""
+def write_about(folder: Path, whole: Partition, answer: Prediction, run: str) -> None:
+    """Write down what the parts belong to, and which run they are of, once all are there."""
     about = {
         "version": VERSION,
         "graph": whole.fingerprint,
+        "run": run,
         "nodes": whole.nodes,
         "parts": whole.parts,
         "method": answer.method,

@@ -171,7 +171,11 @@ def _write_parts(
         save(into, "own", own)
         save(into, "far", far)
         save(into, "far_counts", np.bincount(owner[far], minlength=parts))
-        save(into, "edge_index", _local_links(graph, links, own, far))
+        ends = _local_links(graph, links, own, far)
+        save(into, "edge_index", ends)
+        save(into, "links_in_order", np.argsort(ends[1], kind="stable"))
+        led_to = np.bincount(ends[1], minlength=len(own))
+        save(into, "links_before", np.concatenate([[0], np.cumsum(led_to)]))
         save(into, "link", links)
         save(into, "loops_before", np.searchsorted(loops, links))
         if coins is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,29 @@ PATIENCE = timedelta(minutes=10)
 GRACE = 5.0
 SEE = "see what it says itself; then start all processes again: what is done is not done twice"
 NOTICED, FAILED = "noticed", "failed"
+
+
+@dataclass
+class Sent:
+    """What a process has sent to others.
+
+    Attributes:
+        times: how often rows were exchanged.
+        rows: how many were sent in all.
+        bytes: how much that was.
+    """
+
+    times: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def count(self, packed: Tensor) -> None:  # [rows, columns]
+        """One more exchange, of these rows."""
+        self.times, self.rows, self.bytes = (
+            self.times + 1,
+            self.rows + len(packed),
+            self.bytes + packed.nbytes,
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +98,23 @@ class Processes:
             with self.answering():
                 dist.all_reduce(found, op=dist.ReduceOp.MAX)
         return int(found)
+
+    def exchanged(
+        self, packed: Tensor, incoming: list[int], outgoing: list[int], sent: Sent
+    ) -> Tensor:  # [sent, columns] -> [arrived, columns]
+        """Rows for each process in turn, for those that each has for this one.
+
+        Args:
+            packed: rows for the first process first.
+            incoming: how many come from each.
+            outgoing: how many go to each.
+            sent: counts them.
+        """
+        arrived = packed.new_empty(sum(incoming), packed.shape[1])
+        with self.answering():
+            dist.all_to_all_single(arrived, packed.contiguous(), incoming, outgoing)
+        sent.count(packed)
+        return arrived
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -155,47 +196,74 @@ def joined() -> Iterator[Processes]:
             dist.destroy_process_group()
 
 
-class Exchange:
-    """Hands the rows of own nodes to the processes that look at them, and takes theirs.
+class OthersRows(ABC):
+    """Rows of other processes' nodes in the place of what was made of the copies here.
+
+    All columns of all values travel together.
 
     Args:
-        share: what this process works on.
-        processes: all of them.
-
-    Attributes:
-        times: how often rows were exchanged.
-        rows: how many were sent in all.
-        bytes: how much was sent in all.
+        share: what is worked on.
     """
 
-    def __init__(self, share: Share, processes: Processes) -> None:
-        self._processes = processes
-        self._own, self._known = len(share.own), share.known
-        self._sent, self._counts = share.sent, (share.far_counts, share.sent_counts)
-        self._alone = share.processes == 1
-        self.times = self.rows = self.bytes = 0
+    def __init__(self, share: Share) -> None:
+        self._own, self._known, self._sent = len(share.own), share.known, share.sent
 
     def refreshed(self, values: Sequence[Tensor]) -> list[Tensor]:  # [rows, ...] each
-        """The same values, with the rows of other processes' nodes as these have them.
-
-        All columns of all values travel together: one message to each process.
-        """
-        if self._alone:
-            return list(values)
+        """The same values, with the rows of others' nodes as their owners have them."""
         packed = torch.cat([value[self._sent].flatten(1) for value in map(_matrix, values)], 1)
-        arrived = packed.new_empty(self._known - self._own, packed.shape[1])
-        incoming, outgoing = self._counts
-        with self._processes.answering():
-            dist.all_to_all_single(arrived, packed.contiguous(), incoming, outgoing)
-        self.times, self.rows = self.times + 1, self.rows + len(packed)
-        self.bytes += packed.nbytes
+        arrived = self.arrived(packed)
         columns = arrived.split([_matrix(value)[0].numel() for value in values], dim=1)
         return [self._with(value, far) for value, far in zip(values, columns, strict=True)]
+
+    @abstractmethod
+    def arrived(self, packed: Tensor) -> Tensor:  # [sent, columns] -> [far, columns]
+        """What others hand over for own rows that they ask for."""
+
+    def begins_layer(self) -> bool:
+        """A message-passing layer is about to run; whether its result is known without that."""
+        return False
+
+    @property
+    def _far(self) -> int:
+        return self._known - self._own
 
     def _with(self, value: Tensor, far: Tensor) -> Tensor:
         found = value.clone(memory_format=torch.contiguous_format)
         found[self._own : self._known] = far.reshape(-1, *value.shape[1:])
         return found
+
+
+class Exchange(OthersRows):
+    """Hands the rows of own nodes to the processes that look at them, and takes theirs.
+
+    Args:
+        share: what this process works on.
+        processes: all of them.
+        sent: counts what is sent.
+    """
+
+    def __init__(self, share: Share, processes: Processes, sent: Sent) -> None:
+        super().__init__(share)
+        self._processes, self._counter = processes, sent
+        self._counts = share.far_counts, share.sent_counts
+        self._alone = share.processes == 1
+
+    def refreshed(self, values: Sequence[Tensor]) -> list[Tensor]:
+        """The same values, with the rows of others' nodes as their owners have them."""
+        return list(values) if self._alone else super().refreshed(values)
+
+    def arrived(self, packed: Tensor) -> Tensor:  # [sent, columns] -> [far, columns]
+        """One message to each process, one from each."""
+        incoming, outgoing = self._counts
+        return self._processes.exchanged(packed, incoming, outgoing, self._counter)
+
+
+class Nobody(OthersRows):
+    """Stands in where only the steps of a network matter: all rows of others hold the same."""
+
+    def arrived(self, packed: Tensor) -> Tensor:  # [sent, columns] -> [far, columns]
+        """Ones: no degree and no variance is 0."""
+        return packed.new_ones(self._far, packed.shape[1])
 
 
 def _matrix(value: Tensor) -> Tensor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from varigraph.distributed.exchange import Exchange
+from varigraph.distributed.exchange import OthersRows
 from varigraph.distributed.share import Share
 from varigraph.errors import ModelError
 from varigraph.moments import Gaussian, StandIn
@@ -37,11 +38,11 @@ class FarInputs:
     graph, and is the same everywhere.
 
     Args:
-        exchange: with the other processes.
+        others: whom to ask.
     """
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, others: OthersRows) -> None:
+        self.others = others
         self._given: Any = None
 
     def watching(self, run: Run) -> Run:
@@ -67,12 +68,18 @@ class FarInputs:
                 for name in [name for name, value in names.items() if value is gcn_norm]:
                     stack.callback(names.__setitem__, name, gcn_norm)
                     names[name] = normalised_links
-            stack.enter_context(asking_others(self._exchange))
+            stack.enter_context(asking_others(self))
             yield
+
+    def refreshed(self, values: Sequence[Tensor]) -> list[Tensor]:  # [rows, ...] each
+        """The same values, with the rows of others as these have them."""
+        return self.others.refreshed(values)
 
     def _before(
         self, layer: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if self.others.begins_layer():
+            return args, kwargs
         if args:
             return (self._refreshed(layer, args[0]), *args[1:]), kwargs
         return args, {**kwargs, "x": self._refreshed(layer, kwargs.get("x"))}
@@ -82,57 +89,93 @@ class FarInputs:
         if value is self._given:
             return x
         if isinstance(value, Gaussian):
-            return StandIn(Gaussian(*self._exchange.refreshed([value.mean, value.var])))
+            return StandIn(Gaussian(*self.refreshed([value.mean, value.var])))
         if isinstance(value, Tensor):
-            return self._exchange.refreshed([value])[0]
+            return self.refreshed([value])[0]
         raise ModelError(
             f"{type(layer).__name__} was called with separate source and target nodes",
             "in parts of a graph, call it with one x; or predict without parts: vg.predict",
         )
 
 
-def check_neighbours_suffice(model: nn.Module, run: Run, data: Data, share: Share) -> None:
-    """Raises if answers for own nodes depend on more than layers are told of others.
+@dataclass(frozen=True)
+class Reach:
+    """How much of the whole graph some rows know, the first ones most.
 
-    The network is run twice, the second time with rows that hold no numbers, with links from these
-    to the nodes of other processes, and from own nodes to them. In a network of layers that look
-    at their neighbours once, none of this reaches an own node. Sums over all nodes, layers of
-    several steps and degrees that are counted by hand do not pass.
+    Args:
+        answered: rows that answers are for.
+        complete: rows all of whose incoming links are there.
+        known: rows that stand for a node.
+        right: rows whose features may be looked at.
+        rows: all there are.
+    """
+
+    answered: int
+    complete: int
+    known: int
+    right: int
+    rows: int
+
+    @classmethod
+    def of(cls, share: Share) -> Reach:
+        """Of own nodes, and of copies of others whose features are right."""
+        own = len(share.own)
+        return cls(own, own, share.known, share.known, share.rows)
+
+
+def check_neighbours_suffice(model: nn.Module, run: Run, data: Data, reach: Reach) -> None:
+    """Raises if answers depend on more than is known.
 
     Args:
         model: the network.
         run: calls it.
-        data: the graph of this process.
-        share: what of it is its own.
+        data: some rows of a graph.
+        reach: what is known of them.
 
     Raises:
         ModelError: naming the first layer that is reached.
     """
-    own = len(share.own)
+    changed = first_reached(model, run, data, reach)
+    if changed is not None:
+        raise ModelError(
+            f"{changed} looks at more than the neighbours "
+            "of a node: at all nodes, at several steps at once, or at degrees that are not its own",
+            "message-passing layers of one step (SAGEConv, GCNConv, GINConv, GATConv, GraphConv) "
+            "can be followed in parts; for others predict without parts: vg.predict(model, data)",
+        )
+
+
+def first_reached(model: nn.Module, run: Run, data: Data, reach: Reach) -> str | None:
+    """The first layer whose answers depend on more than is known; None if there is none.
+
+    The network is run twice, the second time with rows that hold no numbers, with links from these
+    to nodes that lack some, and from all others to them. In a network of layers that look at their
+    neighbours once, none of this reaches an own node. Sums over all nodes, layers of several steps
+    and degrees that are counted by hand do not pass.
+
+    Raises:
+        ModelError: the model is random, or does not answer with a row for every node.
+    """
     with torch.no_grad(), running(model, by_rules=False):
-        before, first = _looked_at(model, lambda: run(data.x.clone(), data), own)
-        state, spoilt = torch.get_rng_state(), _spoilt(data, share)
-        after, second = _looked_at(model, lambda: run(spoilt.x.clone(), spoilt), own)
+        before, first = _looked_at(model, lambda: run(data.x.clone(), data), reach.answered)
+        state, spoilt = torch.get_rng_state(), _spoilt(data, reach)
+        after, second = _looked_at(model, lambda: run(spoilt.x.clone(), spoilt), reach.answered)
         random = not torch.equal(state, torch.get_rng_state())
     if random:
         raise ModelError(
             "the model draws random numbers in evaluation mode, and each process would its own",
             "leave that out at prediction time; or predict without parts: vg.predict(model, data)",
         )
-    if not isinstance(before, Tensor) or before.dim() == 0 or len(before) != share.rows:
+    if not isinstance(before, Tensor) or before.dim() == 0 or len(before) != reach.rows:
         raise ModelError(
             "the model does not answer with a row for every node",
             "in parts of a graph only nodes are answered for; vg.predict(model, data) takes others",
         )
-    if not _same(before[:own], after[:own]):
-        changed = [name for (name, one), (_, two) in zip(first, second, strict=False)
-                   if not _same(one, two)]  # fmt: skip
-        raise ModelError(
-            f"{changed[0] if changed else type(model).__name__} looks at more than the neighbours "
-            "of a node: at all nodes, at several steps at once, or at degrees that are not its own",
-            "message-passing layers of one step (SAGEConv, GCNConv, GINConv, GATConv, GraphConv) "
-            "can be followed in parts; for others predict without parts: vg.predict(model, data)",
-        )
+    if _same(before[: reach.answered], after[: reach.answered]):
+        return None
+    changed = (name for (name, one), (_, two) in zip(first, second, strict=False)
+               if not _same(one, two))  # fmt: skip
+    return next(changed, type(model).__name__)
 
 
 Look = tuple[str, Tensor]
@@ -171,11 +214,11 @@ def _same(one: Tensor, two: Tensor) -> bool:
     return bool(((one - two).abs() <= ROUNDING * size).all())
 
 
-def _spoilt(data: Data, share: Share) -> Data:
-    """The graph with a row more, no numbers in rows that stand for no node, and links with them."""
-    found, nothing = copy.copy(data), share.rows
-    far = torch.arange(len(share.own), share.known).repeat(LINKS_BESIDE)
-    own = torch.arange(len(share.own)).repeat(LINKS_BESIDE)
+def _spoilt(data: Data, reach: Reach) -> Data:
+    """The graph with a row more, no numbers in rows not to be looked at, and links with them."""
+    found, nothing = copy.copy(data), reach.rows
+    far = torch.arange(reach.complete, reach.known).repeat(LINKS_BESIDE)
+    own = torch.arange(reach.complete).repeat(LINKS_BESIDE)
     ends = torch.cat([torch.stack([torch.full_like(far, nothing), far]),
                       torch.stack([own, torch.full_like(own, nothing)])], dim=1)  # fmt: skip
     for name, value in data:
@@ -184,7 +227,7 @@ def _spoilt(data: Data, share: Share) -> Data:
         elif isinstance(value, Tensor) and data.is_node_attr(name):
             found[name] = torch.cat([value, value[:1]])
     found.edge_index = torch.cat([data.edge_index, ends], dim=1)
-    found.num_nodes = share.rows + 1
+    found.num_nodes = reach.rows + 1
     found.x = found.x.clone()
-    found.x[share.known :] = torch.nan
+    found.x[reach.right :] = torch.nan
     return found

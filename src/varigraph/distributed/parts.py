@@ -21,7 +21,7 @@ from varigraph.files import replacing, write_json
 from varigraph.files.fingerprint import digest, fingerprint
 
 MANIFEST, RECORD = "manifest.json", "part.json"
-VERSION = 1
+VERSION = 2
 WHOLE = "whole"
 ANEW = "divide the graph again: varigraph partition"
 BLOCK = 2**24
@@ -241,6 +241,14 @@ class Part:
     def links(self) -> Numbers:  # [links]
         """Numbers of the links in the whole graph."""
         return self._array("link")
+
+    def leading_to(self, rows: Numbers) -> Numbers:  # [rows] -> [links]
+        """Places of the links that lead to some of its own nodes."""
+        start, order = self._array("links_before"), self._array("links_in_order")
+        first, count = start[rows], start[rows + 1] - start[rows]
+        ahead = np.repeat(first - (np.cumsum(count) - count), count)
+        found: Numbers = order[np.arange(count.sum()) + ahead]
+        return found
 
     @property
     def loops_before(self) -> Numbers:  # [links]

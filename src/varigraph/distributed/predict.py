@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, cast, get_args
 
 import numpy as np
-import torch
 from torch import nn
 
-from varigraph.choices import Reading, Task
-from varigraph.distributed.answer import PartedAnswer, check_new, write_about, write_part
-from varigraph.distributed.exchange import Exchange, Processes, joined
-from varigraph.distributed.network import FarInputs, check_neighbours_suffice
-from varigraph.distributed.parts import Partition
-from varigraph.distributed.share import Share
-from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.choices import Method, Reading, Task
+from varigraph.distributed.answer import PartedAnswer, is_answer_of, write_about, write_part
+from varigraph.distributed.asked import Asked, Asking, guarded
+from varigraph.distributed.exchange import Exchange, Nobody, Processes, Sent, joined
+from varigraph.distributed.in_turn import InTurn
+from varigraph.distributed.network import Reach, check_neighbours_suffice
+from varigraph.distributed.parts import Numbers, Partition
+from varigraph.distributed.sampling import Facts, OnePart, Runner, Sampling, design_of
+from varigraph.distributed.share import Share, check_enough, parts_of
+from varigraph.distributed.unfinished import Unfinished, named
+from varigraph.distributed.walks import Walks, answer_of
+from varigraph.errors import VarigraphError
 from varigraph.files.fingerprint import weights_fingerprint
-from varigraph.options import one_of, place_of
+from varigraph.options import one_of
 from varigraph.prediction.calling import Forward
+from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.memory import RoomForPasses, too_large
-from varigraph.prediction.numbering import numbered
-from varigraph.prediction.predict import METHODS, ask, check_masks
 from varigraph.prediction.prediction import Prediction
-from varigraph.prediction.question import Progress, Question, check_answer, refuse_scripted
-from varigraph.prediction.sampled.network import opened_network
-from varigraph.prediction.sources.source import SOURCES
+from varigraph.prediction.question import Progress, check_answer, silent
 from varigraph.prediction.tasks import probabilities
 
-PartedMethod = Literal["sampled", "diagonal"]
-#: A row of the whole graph, rather than of a part, decides about these.
-ALONE = "predict without parts: vg.predict(model, data)"
+PartedMethod = Literal["sampled", "diagonal", "first-order", "covariance"]
+#: Options that do not change the answer, and may differ from process to process.
+LOCAL = ("memory", "progress")
 
 
 def predict(
@@ -98,119 +98,161 @@ def predict(
         "task": task,
         "dropout": dropout,
         "memory": memory,
+        "progress": progress,
     }
     with joined() as processes:
-        work, error = None, None
+        run, error = None, None
         try:
             method = one_of("method", method, get_args(PartedMethod))
-            work = _prepared(model, Path(folder), Path(out), processes, method, forward, options,
-                             progress)  # fmt: skip
+            asking = Asking(Partition.read(folder), model, method, forward, options)
+            run = _Run(asking, Path(out), processes)
+            work = None if run.finished else WORK[method](run)
         except Exception as raised:  # all others are told before this is raised
             error = raised
-        processes.agree(None if work is None else _meant(work, options), error)
-        assert work is not None  # or there was an error
-        answer = _answered(work)
-        return _written(work, answer, Path(out), processes)
+        processes.agree(None if run is None else run.meant, error)
+        assert run is not None  # or there was an error
+        if work is not None:
+            with guarded(model):
+                run.write(work)
+        return run.made(method)
 
 
-@dataclass(frozen=True, eq=False)
-class _Work:
-    share: Share
-    question: Question
-    exchange: Exchange
-    far: FarInputs
-    method: PartedMethod
+#: The answers for the own nodes of some parts, each with their places, once all is computed.
+Answers = Iterator[tuple[int, Prediction, Numbers | slice]]
+#: Begins when all processes have agreed.
+Work = Callable[[], Answers]
 
 
-def _prepared(
-    model: nn.Module,
-    folder: Path,
-    out: Path,
-    processes: Processes,
-    method: PartedMethod,
-    forward: Forward | None,
-    options: dict[str, Any],
-    progress: Progress | None,
-) -> _Work:
-    """All that a process can do and check by itself."""
-    check_new(out)
-    share = Share(Partition.read(folder), processes.rank, processes.count)
-    data = share.data()
-    question = ask(model, data, forward=forward, progress=progress, **options)
-    refuse_scripted(question.model)
-    check_masks(method, question)
-    others = [name for name, given in question.given.items()
-              if given is not None and SOURCES[name].optional]  # fmt: skip
-    if others:
-        raise OptionError(f"noise in {others[0]} is not followed in parts of a graph", ALONE)
-    if method == "diagonal" and RoomForPasses(question).tall:
+class _Run:
+    """A run of this process.
+
+    Args:
+        asking: what is asked.
+        out: folder of the answer.
+        processes: all of them.
+    """
+
+    def __init__(self, asking: Asking, out: Path, processes: Processes) -> None:
+        self.asking, self.out, self.processes = asking, out, processes
+        self.whole, self.sent, self.unfinished = asking.whole, Sent(), Unfinished(out)
+        check_enough(self.whole, processes.count)
+        network = asking.part(self.numbers[0]).question.model  # which is checked with that
+        state = {**dict(network.named_parameters()), **dict(network.named_buffers())}
+        told = {name: str(value) for name, value in asking.options.items() if name not in LOCAL}
+        self.meant = {
+            **told,
+            "method": asking.method,
+            "graph": self.whole.fingerprint,
+            "weights": weights_fingerprint(state),
+            "network": str(asking.model),
+        }
+        self.finished = is_answer_of(out, named(self.meant))
+        if not self.finished:
+            self.unfinished.check(self.meant)
+
+    @property
+    def numbers(self) -> range:
+        """The parts of this process."""
+        return parts_of(self.processes.rank, self.processes.count, self.whole.parts)
+
+    def write(self, work: Work) -> None:
+        """Do the work; each process writes its parts, and the first one says that all are there."""
+        if self.processes.rank == 0:
+            self.unfinished.begin(self.meant)
+        self.processes.agree("begun")
+        answer = None
+        try:
+            for number, answer, rows in work():
+                check_answer(answer)
+                nodes = np.asarray(self.whole.open(number).own)
+                write_part(self.out, number, nodes, answer, rows)
+        except VarigraphError:
+            self.unfinished.drop_if_empty()
+            raise
+        assert answer is not None  # there is a part for every process
+        self.processes.agree("written")
+        if self.processes.rank == 0:
+            write_about(self.out, self.whole, answer, named(self.meant))
+            self.unfinished.end()
+        self.processes.agree("whole")
+
+    def made(self, method: str) -> PartedAnswer:
+        """What there is now."""
+        return PartedAnswer(self.out, self.whole.nodes, self.whole.parts, method,
+                            self.sent.times, self.sent.rows, self.sent.bytes)  # fmt: skip
+
+
+def _sampled(run: _Run) -> Work:
+    """Draws, part by part: of one part in memory, of several in turn."""
+    asking, one = run.asking, run.processes.count == run.whole.parts
+    facts, opened = dict[int, Facts](), dict[int, Asked]()
+    with guarded(asking.model):
+        for number in run.numbers:
+            asked = asking.part(number)
+            facts[number] = Facts.of(asked)
+            if one:
+                opened[number] = asked
+
+    def work() -> Answers:
+        first = facts[run.numbers[0]]
+        draws = asking.options["samples"]
+        design = design_of(first.sources, draws)
+        run.processes.agree([first.sources, [site.rate for site in first.sites]])
+        together = -run.processes.largest(-min(each.plan.together for each in facts.values()))
+        runner: Runner = InTurn(asking, facts, design, run.processes, run.unfinished, run.sent)
+        if one:
+            (number,) = run.numbers
+            runner = OnePart(number, opened[number], facts[number], design, run.processes, run.sent)
+        sampling = Sampling(facts, runner, design, together, run.processes, run.unfinished,
+                            asking.options["progress"] or silent)  # fmt: skip
+        sampling.run()
+        for number, answer in sampling.answers():
+            yield number, answer, slice(None)
+
+    return work
+
+
+def _diagonal(run: _Run) -> Work:
+    """By rules, the parts of a process put together to one."""
+    share = Share(run.whole, run.processes.rank, run.processes.count)
+    asked = run.asking.of(share)
+    question = asked.question
+    if RoomForPasses(question).tall:
         raise too_large(
             f"{share.rows:,} nodes of one process need more than", 2 * question.memory,
             question.memory, otherwise="; or more parts and processes",
         )  # fmt: skip
-    exchange = Exchange(share, processes)
-    far = FarInputs(exchange)
-    question = replace(question, run=far.watching(question.run), nodes=torch.arange(len(share.own)))
-    return _Work(share, question, exchange, far, method)
-
-
-def _meant(work: _Work, options: dict[str, Any]) -> dict[str, Any]:
-    """What all processes must mean alike."""
-    state = {
-        **dict(work.question.model.named_parameters()),
-        **dict(work.question.model.named_buffers()),
-    }
-    told = {name: str(value) for name, value in options.items() if name != "memory"}
-    return {
-        **told,
-        "method": work.method,
-        "graph": work.share.whole.fingerprint,
-        "weights": weights_fingerprint(state),
-    }
-
-
-def _answered(work: _Work) -> Prediction:
-    """The answer for own nodes; all processes take the same steps."""
-    question = work.question
     assert question.graph is not None  # it was asked about
-    with ExitStack() as stack:
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.autocast("cpu", enabled=False))
-        stack.enter_context(numbered(work.share.numbering))
-        stack.enter_context(work.far.of(question.model))
-        try:
-            check_neighbours_suffice(question.model, question.run, question.graph, work.share)
-            with opened_network(question.only()) as network:
+    with guarded(run.asking.model), asked.asking(Nobody(share)):
+        check_neighbours_suffice(question.model, question.run, question.graph, Reach.of(share))
+
+    def work() -> Answers:
+        with asked.asking(Exchange(share, run.processes, run.sent)):
+            with asked.opened((), plain=True) as network:
                 plain = probabilities(network.once({}), question.task)
-            answer = METHODS[work.method](question)
-        except VarigraphError:
-            raise
-        except Exception as error:
-            name = type(question.model).__name__
-            raise ModelError(
-                f"{name} fails on a part of the graph: {place_of(error)}",
-                "run it on the features and links that it was trained on; or " + ALONE,
-            ) from error
-    check_answer(answer)
-    return replace(answer, plain=plain[: len(work.share.own)])
-
-
-def _written(work: _Work, answer: Prediction, out: Path, processes: Processes) -> PartedAnswer:
-    """Each process writes the parts that it has answered for; the first one says that all are."""
-    share, whole, error = work.share, work.share.whole, None
-    try:
+            answer = replace(diagonal(question), plain=plain[: len(share.own)])
         for number, part in zip(share.numbers, share.parts, strict=True):
-            nodes = np.asarray(part.own)
-            write_part(out, number, nodes, answer, np.searchsorted(share.own, nodes))
-    except Exception as raised:  # all others are told before this is raised
-        error = raised
-    processes.agree("written", error)
-    try:
-        if processes.rank == 0:
-            write_about(out, whole, answer)
-    except Exception as raised:
-        error = raised
-    processes.agree("whole", error)
-    sent = work.exchange
-    return PartedAnswer(out, whole.nodes, whole.parts, answer.method, sent.times, sent.rows,
-                        sent.bytes)  # fmt: skip
+            yield number, answer, np.searchsorted(share.own, np.asarray(part.own))
+
+    return work
+
+
+def _by_walks(run: _Run) -> Work:
+    """In closed form, for some nodes after the other, on all that walks from them reach."""
+    method = cast(Method, run.asking.method)
+    walks = Walks(run.asking.whole, run.asking.model, method, run.asking.forward,
+                  run.asking.options)  # fmt: skip
+
+    def work() -> Answers:
+        for number in run.numbers:
+            yield number, answer_of(walks, number, run.unfinished), slice(None)
+
+    return work
+
+
+WORK: dict[str, Callable[[_Run], Work]] = {
+    "sampled": _sampled,
+    "diagonal": _diagonal,
+    "first-order": _by_walks,
+    "covariance": _by_walks,
+}

@@ -25,6 +25,15 @@ def parts_of(rank: int, processes: int, parts: int) -> range:
     return range(rank * parts // processes, (rank + 1) * parts // processes)
 
 
+def check_enough(whole: Partition, processes: int) -> None:
+    """Raises where there is not a part for every process."""
+    if processes > whole.parts:
+        raise OptionError(
+            f"{processes} processes are too many for {whole.parts} parts",
+            f"--nproc-per-node {whole.parts}, or varigraph partition with --parts {processes}",
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Share:
     """Some parts as one: own nodes in the order of their numbers, then those of other processes.
@@ -42,14 +51,6 @@ class Share:
     whole: Partition
     rank: int
     processes: int
-
-    def __post_init__(self) -> None:
-        if self.processes > self.whole.parts:
-            raise OptionError(
-                f"{self.processes} processes are too many for {self.whole.parts} parts",
-                f"--nproc-per-node {self.whole.parts}, or varigraph partition with --parts "
-                f"{self.processes}",
-            )
 
     @property
     def numbers(self) -> range:

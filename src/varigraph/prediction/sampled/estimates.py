@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -209,6 +209,16 @@ class SampledMoments:
         for place, pairs in enumerate(self._pairs, start=2):
             for one, two in pairs:
                 sums[place] += (groups[:, one] * groups[:, two]).sum(0)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that is known so far, by names: what :meth:`restore` takes."""
+        return {"shift": self._shift, **{f"sums {k}": sums for k, sums in enumerate(self._sums)}}
+
+    def restore(self, state: Mapping[str, Tensor], runs: int) -> None:
+        """Go on where others of the same shape and design have stopped, after so many runs."""
+        self._shift = state["shift"]
+        self._sums = [state[f"sums {k}"] for k in range(len(self._sums))]
+        self._done = runs // self._group
 
     def blocks(self, numbers: int) -> Iterator[slice]:
         """Rows whose answers have so many numbers together, block by block."""
