@@ -4,9 +4,10 @@ import torch
 
 pytest.importorskip("triton")
 
-from varigraph.kernels.philox import philox_coins, philox_dropped, philox_levels, philox_masks
+from varigraph.kernels.philox import philox_dropped, philox_levels, philox_masks, philox_words
 from varigraph.prediction.masks import PER_COUNT, Site, draw_masks
-from varigraph.prediction.sampled.draws import FEATURES, LINKS, _quantiles, coins, normals
+from varigraph.prediction.sampled.draws import FEATURES, _quantiles, normals
+from varigraph.prediction.sampled.tosses import LINKS, words_of_coins
 
 CPU = torch.device("cpu")
 
@@ -57,15 +58,12 @@ def test_levels_of_noise_are_numpys_sixteen_bits(key, size):
     assert found.tolist() == expected[:size]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_coins_are_numpys_fifty_three_bits(dtype):
-    prob = torch.rand(1_001, generator=torch.Generator().manual_seed(0)).to(dtype)
-    prob[:2] = torch.tensor([0.0, 1.0])
-    words = np.random.Philox(key=9, counter=[0, 0, 4, 3]).random_raw(len(prob))
-    expected = [int(word) / 2**64 < chance for word, chance in zip(words, prob, strict=True)]
-    found = philox_coins(prob, (0, 0, 4, 3), key=9)
-    assert found.dtype == dtype
-    assert found.tolist() == [float(shown) for shown in expected]
+@pytest.mark.parametrize("key", [0, 2**100 + 3])
+@pytest.mark.parametrize("size", [1, 333, 1_001])
+def test_words_are_numpys(key, size):
+    expected = np.random.Philox(key=key, counter=[0, 0, 4, 3]).random_raw(size)
+    found = philox_words(size, (0, 0, 4, 3), key=key, device=CPU)
+    assert [int(word) % 2**64 for word in found] == [int(word) for word in expected]
 
 
 @pytest.mark.parametrize("seed", [0, 2**63 + 11])
@@ -73,8 +71,8 @@ def test_draws_on_a_gpu_are_those_on_a_processor(seed):
     noise = philox_levels(_quantiles(), 37 * 11, (0, 0, 5, FEATURES), key=seed)
     assert torch.equal(noise.view(37, 11), normals((37, 11), 5, seed=seed))
     prob = torch.rand(501, generator=torch.Generator().manual_seed(0))
-    tossed = philox_coins(prob, (0, 0, 5, LINKS), key=seed)
-    assert torch.equal(tossed, coins(prob, 5, seed=seed))
+    words = philox_words(len(prob), (0, 0, 5, LINKS), key=seed, device=CPU)
+    assert torch.equal(words, words_of_coins(prob, 5, seed=seed))
 
 
 def test_masks_by_rows_are_those_of_a_whole():

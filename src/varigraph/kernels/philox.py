@@ -1,4 +1,4 @@
-"""Masks, coins and noise drawn on the GPU, bit for bit those of numpy's Philox generator."""
+"""Masks, words for coins and noise drawn on the GPU, bit for bit as by numpy's Philox."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator"
 from __future__ import annotations
@@ -101,20 +101,21 @@ def philox_levels(
     return out
 
 
-def philox_coins(
-    prob: Tensor, counter: tuple[int, int, int, int], *, key: int
-) -> Tensor:  # [coins] -> [coins]
-    """1 where a number of 53 bits is below the chance, 0 elsewhere.
+def philox_words(
+    size: int, counter: tuple[int, int, int, int], *, key: int, device: torch.device
+) -> Tensor:  # [size]
+    """Words of 64 bits, as the signed numbers of the same bits.
 
     Args:
-        prob: chance of each coin.
+        size: how many are wanted.
         counter: where numpy's generator would start.
         key: of the generator, below 2**128.
+        device: where they are wanted.
     """
-    out, prob = torch.empty_like(prob), prob.contiguous()
-    programs = triton.cdiv(triton.cdiv(len(prob), WORDS_PER_COUNT), COUNTS)
-    _toss[(programs,)](
-        out, prob, len(prob), *_words_of(counter, key), COUNTS=COUNTS, PER_COUNT=WORDS_PER_COUNT
+    out = torch.empty(size, dtype=torch.int64, device=device)
+    programs = triton.cdiv(triton.cdiv(size, WORDS_PER_COUNT), COUNTS)
+    _write[(programs,)](
+        out, size, *_words_of(counter, key), COUNTS=COUNTS, PER_COUNT=WORDS_PER_COUNT
     )
     return out
 
@@ -168,17 +169,15 @@ def _look_up(
 
 
 @triton.jit
-def _toss(
-    out, prob, size, start, place, sample, source, key_0, key_1,
+def _write(
+    out, size, start, place, sample, source, key_0, key_1,
     COUNTS: tl.constexpr, PER_COUNT: tl.constexpr,
 ):  # fmt: skip
     count, word, part = _words_in_parts(
         start, place, sample, source, key_0, key_1, COUNTS, PER_COUNT
     )
     at = count[:, None] * PER_COUNT + part
-    chance = tl.load(prob + at, mask=at < size, other=0.0).to(tl.float64)
-    uniform = (word >> 11).to(tl.float64) * (1.0 / 9007199254740992.0)
-    tl.store(out + at, tl.where(uniform < chance, 1.0, 0.0), mask=at < size)
+    tl.store(out + at, word.to(tl.int64, bitcast=True), mask=at < size)
 
 
 @triton.jit

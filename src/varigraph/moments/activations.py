@@ -108,7 +108,11 @@ def written_out(derivatives: Callable[..., Derivatives]) -> Callable[[Activation
     Args:
         derivatives: takes what the rule takes.
     """
-    return lambda rule: cast(Activation, wraps(rule)(_recording(rule, derivatives)))
+
+    def known(rule: Activation) -> Activation:
+        return cast(Activation, wraps(rule)(_recording(rule, derivatives)))
+
+    return known
 
 
 def _recording(

@@ -215,6 +215,7 @@ class LinkProbabilities:
             )
         self.nodes, self.reading, self.used = nodes, reading, False
         self._listed, self._prob = plain(edge_index), prob
+        self._looked_up: list[tuple[Tensor, int, Tensor]] = []
 
     @property
     def tossed(self) -> bool:
@@ -269,7 +270,15 @@ class LinkProbabilities:
         return self._edge_of(plain(edge_index))
 
     def _edge_of(self, links: Tensor) -> Tensor:  # [2, m] -> [m]
-        """Which of the listed links each one is; -1 where it is none of them."""
+        """Which of the listed links each one is; -1 where it is none of them.
+
+        A layer asks for the same links in every run: they are looked up once.
+        """
+        if not (self._looked_up and _same(links, *self._looked_up[0][:2])):
+            self._looked_up[:] = [(links, links._version, self._found(links))]
+        return self._looked_up[0][2]
+
+    def _found(self, links: Tensor) -> Tensor:  # [2, m] -> [m]
         keys, order = self._sorted
         wanted = torch.where((links < self.nodes).all(0), links[0] * self.nodes + links[1], -1)
         place = torch.searchsorted(keys, wanted)
@@ -297,6 +306,13 @@ class LinkProbabilities:
 def plain(edge_index: Tensor) -> Tensor:
     """An ``EdgeIndex`` as the tensor that it is."""
     return edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
+
+
+def _same(links: Tensor, before: Tensor, version: int) -> bool:
+    """Whether these are the links of before, which nobody has written on."""
+    if before._version != version:
+        return False
+    return links is before or (links.shape == before.shape and torch.equal(links, before))
 
 
 def _refuse_unknown(links: Tensor) -> None:  # [2, links not found]

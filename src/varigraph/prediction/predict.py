@@ -14,16 +14,16 @@ from varigraph.choices import Method, Reading, Task
 from varigraph.data import check_graph, feature_variance
 from varigraph.data.graph_parts import FIELDS
 from varigraph.data.kinds import StackedGraph, only_kinds
-from varigraph.errors import ModelError, OptionError, VarigraphError
+from varigraph.errors import OptionError
 from varigraph.moments import Gaussian, LinkProbabilities
-from varigraph.options import check_progress, number, one_of, place_of, seed_of, whole
-from varigraph.prediction.agreement import COINS, NOISE, agreement
+from varigraph.options import check_progress, number, one_of, seed_of, whole
+from varigraph.prediction.auto import auto
 from varigraph.prediction.calling import Forward, Pairs, caller, check_call, pairs_of
 from varigraph.prediction.covariance import covariance
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.memory import as_bytes
-from varigraph.prediction.network_call import came_from, guarded
+from varigraph.prediction.network_call import guarded
 from varigraph.prediction.own_answer import beside_own
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import (
@@ -40,7 +40,7 @@ from varigraph.prediction.question import (
     is_coarse,
     silent,
 )
-from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
+from varigraph.prediction.sampled.method import sampled
 from varigraph.prediction.sources.features import Features
 from varigraph.prediction.sources.fields import Field
 from varigraph.prediction.sources.links import Links
@@ -98,8 +98,9 @@ def predict(
             force. ``"covariance"``: one block of correlations per node. ``"diagonal"``: the paper's
             closed form, all numbers taken as independent: the right order of nodes, variances far
             too small. ``"sampled"``: brute force, exact for any model, with standard errors.
-            ``"auto"``: first-order where every layer has a rule and its walks fit in memory, else
-            sampled, whatever stands in the way; the answer's ``method`` says which and why.
+            ``"auto"``: first-order where it is right on the scale of the answer, else sampled, as
+            class probabilities behind uncertain links are; the answer's ``method`` says which and
+            why.
         links: how ``edge_prob`` is read. ``"removed"``: a coin per link; where it says no, the
             model answers for the graph without the link. ``"bernoulli"``: the coin silences the
             message, and leaves counts, degrees and attention as they were. ``"weight"``: Theorem 1
@@ -110,7 +111,8 @@ def predict(
             be removed is there. Of several kinds of nodes and links one can be named,
             ``"features:user"``, ``"links:buys"``: that kind's part alone.
         samples: number T of dropout masks, at least 2; 0 takes the weights as certain. With
-            ``method="sampled"``: number of draws of everything, at least 2.
+            ``method="sampled"``: number of draws of everything, at least 2. Where ``"auto"`` draws
+            because links or masks ask for it, it takes more if so few would not do.
         weights: dropout in closed form (``"closed-form"``, what ``"first-order"`` and
             ``"covariance"`` do) or by T masks (``"sampled"``, the paper's way, what the others do).
         seed: key of the masks. The same seed gives the same answer, whatever the memory.
@@ -279,82 +281,6 @@ def check_masks(method: str, question: Question) -> None:
             "weights would be 0",
             "samples=100, any number from 2 on, or samples=0 to take the weights as certain",
         )
-
-
-#: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
-DRAWS = 100
-
-
-def auto(question: Question) -> Prediction:
-    """First-order where every layer has a rule and its walks fit in memory, else sampled.
-
-    Rules that are only approximate, and uncertain links, are held against draws first.
-    ``prediction.method`` says which method it was, and why.
-    """
-    try:
-        answer = first_order(question)
-    except Exception as error:
-        why = _reason_to_draw(error, question)
-        if why is None or question.weights == "closed-form":
-            raise  # a mistake in the options, or asked for by name, and sampling has none
-        return _drawn(question, why)
-    # Masks are large noise, which gates and products of a layer of no rule may bend.
-    if answer.approximate or _has_coins(question) or (answer.as_written and question.masked):
-        return _checked(answer, question)
-    return replace(answer, method=f"{answer.method}: {_rules(answer)}")
-
-
-def _rules(answer: Prediction) -> str:
-    """How layers were followed."""
-    if not answer.as_written:
-        return "every layer has a rule"
-    return f"every layer has a rule, but {', '.join(answer.as_written)} as written"
-
-
-def _has_coins(question: Question) -> bool:
-    """Whether links may be gone: a jump that activations may bend, however right its size is."""
-    return question.links is not None and question.links.uncertain
-
-
-def _reason_to_draw(error: Exception, question: Question) -> str | None:
-    """What stands in the way of a closed form, and not of plain runs; None for other errors.
-
-    Where it stands in their way too, they say so themselves.
-    """
-    if isinstance(error, ModelError):
-        return error.problem.splitlines()[0].rstrip(":")
-    if isinstance(error, VarigraphError) or not came_from(question.run, error):
-        return None
-    return f"{type(question.model).__name__} fails on uncertain features: {place_of(error)}"
-
-
-def _drawn(question: Question, why: str) -> Prediction:
-    answer = sampled(replace(question, draws=question.draws or DRAWS))
-    return replace(answer, method=f"{answer.method}: {why}")
-
-
-def _checked(answer: Prediction, question: Question) -> Prediction:
-    """An answer by approximate rules, if draws agree with it; else draws."""
-    kept: list[Sample] = []
-
-    def draw(draws: int) -> Sample:
-        found = sample(replace(question, draws=draws, progress=silent))
-        if draws == question.draws:
-            kept.append(found)
-        return found
-
-    try:
-        found = agreement(answer, draw, COINS if _has_coins(question) else NOISE)
-    except ModelError as error:
-        why = f"not checked, because {error.problem.splitlines()[0]}"
-        return replace(answer, method=f"{answer.method}: {why}")
-    if found.passes or question.weights == "closed-form":
-        return replace(answer, method=f"{answer.method}: {found}")
-    names = ", ".join((*answer.approximate, *answer.as_written)) or "uncertain links"
-    why = f"the rule of {names} is approximate, and off here: {found}"
-    if kept:
-        return replace(by_sample(kept[0], question), method=f"sampled: {why}")
-    return _drawn(question, why)
 
 
 METHODS: dict[str, Callable[[Question], Prediction]] = {

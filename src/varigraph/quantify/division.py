@@ -12,6 +12,7 @@ from torch_geometric.data import Data
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.links import Coins
+from varigraph.prediction.auto import FEW_VALUES, reason_to_draw
 from varigraph.prediction.first_order.method import FirstOrder
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question
@@ -23,6 +24,9 @@ from varigraph.quantify.effects import Divider
 from varigraph.quantify.graph_attribution import GraphAttribution
 from varigraph.quantify.shares import ColumnShare, FeatureShare, LinkShare, Names, NodeShare, Scale
 from varigraph.quantify.slopes import Causes, by_slopes, causes_at
+
+#: What the name of a method starts with that draws, though there may be a closed form.
+DRAWN_ALL_THE_SAME = f"sampled: {FEW_VALUES}"
 
 
 @dataclass(eq=False)
@@ -43,11 +47,16 @@ class Division:
 
     @cached_property
     def network(self) -> FirstOrder | None:
-        """The linearised network; None where the answers were drawn."""
-        if not self.found.method.startswith(CLOSED):
+        """The linearised network; None where answers were drawn for want of a closed form."""
+        if not self.found.method.startswith((CLOSED, DRAWN_ALL_THE_SAME)):
             return None
-        with torch.no_grad(), without_dropout_notice():
-            return FirstOrder.of(self.question)
+        try:
+            with torch.no_grad(), without_dropout_notice():
+                return FirstOrder.of(self.question)
+        except Exception as error:
+            if reason_to_draw(error, self.question) is None:
+                raise
+            return None
 
     @cached_property
     def coins(self) -> Coins | None:

@@ -9,12 +9,12 @@ from varigraph.prediction.sampled.draws import (
     Design,
     FullFeatures,
     SmallFeatures,
-    coins,
     normals,
     torch_seed,
 )
 from varigraph.prediction.sampled.estimates import SampledMoments
 from varigraph.prediction.sampled.neighbour_sums import DrawnLinks
+from varigraph.prediction.sampled.tosses import ROUND
 
 FAILURE_RATE = 1e-6
 PATH = torch.tensor([[0, 1, 1, 2, 0], [1, 0, 2, 1, 1]])  # 0 -> 1 is listed twice
@@ -38,12 +38,51 @@ def test_seed_and_sample_both_count_and_nothing_else_does():
     assert len({torch_seed(sample, seed=seed) for sample in range(5) for seed in range(5)}) == 25
 
 
-def test_coins_have_their_chances():
-    prob = torch.tensor([0.1, 0.5, 0.9, 1.0], dtype=torch.float64)
-    up = sum(coins(prob, sample, seed=0) for sample in range(4000))
-    for count, chance in zip(up[:3].int().tolist(), prob.tolist(), strict=False):
-        assert stats.binomtest(count, 4000, chance).pvalue > FAILURE_RATE
-    assert up[3] == 4000
+CHANCES = torch.tensor([0.1, 0.5, 0.8, 0.9731, 1.0, 0.0], dtype=torch.float64)
+
+
+def stars(count):
+    """So many links with these chances each."""
+    prob = CHANCES.repeat_interleave(count)
+    ends = torch.arange(2 * len(prob)).view(2, -1)
+    return DrawnLinks(LinkProbabilities(ends, prob, 2 * len(prob)))
+
+
+def test_coins_have_their_chances_in_every_draw():
+    links = stars(5000)
+    for sample in (0, 17, ROUND - 1, 3 * ROUND + 5):
+        shown = links.draw(sample, seed=sample).view(len(CHANCES), -1).sum(1)
+        for count, chance in zip(shown.int().tolist(), CHANCES.tolist(), strict=True):
+            assert stats.binomtest(count, 5000, chance).pvalue > FAILURE_RATE
+
+
+def test_in_a_round_every_link_is_there_in_its_share_of_the_draws():
+    links = stars(40)
+    for first in (0, 7 * ROUND):
+        shown = sum(links.draw(sample, seed=1) for sample in range(first, first + ROUND))
+        share = (ROUND * CHANCES.repeat_interleave(40) - shown).abs()
+        assert float(share.max()) < 1
+    assert shown[-80:].tolist() == [ROUND] * 40 + [0] * 40
+
+
+def test_two_draws_and_two_links_know_nothing_of_each_other():
+    """But that a link which failed in a draw is a hundredth less likely to fail in another."""
+    links, count = stars(4000), 4000
+    one, two = (links.draw(s, seed=2).view(len(CHANCES), -1)[:4] - CHANCES[:4, None]
+                for s in (3, 55))  # fmt: skip
+    size = CHANCES[:4, None] * (1 - CHANCES[:4, None])
+    error = 5 / count**0.5
+    assert float(((one * two).mean(1) / size[:, 0] + 1 / (ROUND - 1)).abs().max()) < error
+    assert float(((one * one.roll(1, 1)).mean(1) / size[:, 0]).abs().max()) < error
+    assert float((one * two * one.roll(1, 1) * two.roll(1, 1) / size**2).mean(1).abs().max()) < (
+        error + 2 / ROUND)  # fmt: skip
+
+
+def test_draws_do_not_depend_on_the_order_in_which_they_are_asked_for():
+    links, again = stars(3), stars(3)
+    drawn = {sample: links.draw(sample, seed=4) for sample in (5, 400, 6, 102)}
+    assert all(torch.equal(again.draw(s, seed=4), drawn[s]) for s in (102, 6, 5, 400))
+    assert not torch.equal(drawn[5], drawn[6])
 
 
 def test_one_coin_for_both_directions_and_all_listings():

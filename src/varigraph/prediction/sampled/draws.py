@@ -9,12 +9,11 @@ from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from varigraph.kernels import INSTALLED
-from varigraph.moments import Gaussian, LinkProbabilities
+from varigraph.moments import Gaussian
 from varigraph.moments.gaussian import unexpanded
 from varigraph.moments.input_noise import by_node_and_feature
 from varigraph.prediction.masks import CPU, WEIGHTS
@@ -95,8 +94,8 @@ def rounds(players: int) -> list[tuple[tuple[int, int], ...]]:
     return found
 
 
-#: Each source has streams of its own; ``masks`` draws those of the weights, fields have 4 to 6.
-FEATURES, LINKS = 2, 3
+#: Each source has a stream of its own: masks 1, links 3, fields 4 to 6.
+FEATURES = 2
 LEVELS = 2**16
 #: Numbers in a word of the generator.
 PER_WORD = 4
@@ -166,26 +165,6 @@ def _quantiles() -> Tensor:  # [LEVELS]
     return table.float()
 
 
-def coins(prob: Tensor, sample: int, *, seed: int) -> Tensor:  # [coins] -> [coins]
-    """Whether each coin comes up, as a number of the dtype of ``prob``.
-
-    Args:
-        prob: chance of each.
-        sample: number of the draw.
-        seed: key of the generator.
-    """
-    if prob.is_cuda and INSTALLED and len(prob):
-        from varigraph.kernels.philox import philox_coins  # noqa: PLC0415 - needs Triton
-
-        return philox_coins(prob, (0, 0, sample, LINKS), key=seed)
-    return _shown(_stream(LINKS, sample, seed).random_raw(len(prob)), prob)
-
-
-def _shown(words: npt.NDArray[np.uint64], prob: Tensor) -> Tensor:  # [coins] each
-    uniform = torch.from_numpy((words >> np.uint64(11)) * 2.0**-53)
-    return (uniform.to(prob.device) < prob).to(prob.dtype)
-
-
 def torch_seed(sample: int, *, seed: int) -> int:
     """A seed for torch's own generator, for networks that draw more than dropout.
 
@@ -204,26 +183,6 @@ def _stream(source: int, sample: int, seed: int) -> np.random.Philox:
 
 #: How much narrower the small space must be to be worth the change of basis.
 NARROWER = 2
-
-
-class TossedLinks:
-    """Links about each of which a coin decides."""
-
-    _links: LinkProbabilities
-
-    def draw(self, sample: int, *, seed: int) -> Tensor:  # -> [edges]
-        """What the coins show for each listed link: 1 if it is there, else 0.
-
-        Args:
-            sample: number of the draw.
-            seed: key of the generator.
-        """
-        part = numbering()
-        if part is not None and part.coins is not None:
-            words = drawn_at(part.coins, 1, np.uint64, (0, sample, LINKS), key=seed)[:, 0]
-            return _shown(words, self._links.listed[1])
-        of_link = self._links.coins
-        return coins(of_link.prob, sample, seed=seed)[of_link.of_edge]
 
 
 class Features(Protocol):

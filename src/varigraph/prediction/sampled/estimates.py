@@ -24,11 +24,13 @@ class Estimate:
         value: the figure, ``[nodes, classes]``.
         by_batch: ``[batches, nodes, classes]``, the same but for the correction of bias.
         weights: share of the runs in each batch, ``[batches, 1, 1]``.
+        corrected: the bias that was taken out, which is known no better than by its size.
     """
 
     value: Tensor
     by_batch: Tensor
     weights: Tensor
+    corrected: Tensor | float = 0.0
 
     @cached_property
     def error(self) -> Tensor:  # [nodes, classes]
@@ -38,7 +40,8 @@ class Estimate:
             return torch.full_like(self.value, float("nan"))
         away = self.by_batch - (self.weights * self.by_batch).sum(0)
         spread = away.mul_(self.weights).square_().sum(0)
-        return (spread * count / (count - 1)).sqrt().to(self.value)
+        known = (spread * count / (count - 1)).sqrt()
+        return known.hypot(torch.as_tensor(self.corrected).to(known)).to(self.value)
 
     def without_each_batch(self) -> Tensor:  # [batches, nodes, classes]
         """The figure from all batches but one, in turn."""
@@ -82,13 +85,13 @@ class Estimates:
     @cached_property
     def total(self) -> Estimate:
         """The variance."""
-        return self._estimate(self._plain[0] + self._bias, self._by_batch(0))
+        return self._estimate(self._plain[0], self._by_batch(0), self._bias)
 
     @cached_property
     def shares(self) -> dict[str, Estimate]:
         """The variance due to each source alone, where there are several."""
         return {
-            source: self._estimate(self._plain[k] + self._bias, self._by_batch(k))
+            source: self._estimate(self._plain[k], self._by_batch(k), self._bias)
             for k, source in enumerate(self.sources, start=1)
         }
 
@@ -128,9 +131,9 @@ class Estimates:
         products = self.sums[1 + figure] / counts
         return products.sub_(2 * self._middle * self._first).add_(self._middle**2)
 
-    def _estimate(self, value: Tensor, by_batch: Tensor) -> Estimate:
+    def _estimate(self, value: Tensor, by_batch: Tensor, lacking: Tensor | float = 0.0) -> Estimate:
         weights = self.counts / self.counts.sum()
-        return Estimate(value.to(self.shift), by_batch, weights)
+        return Estimate((value + lacking).to(self.shift), by_batch, weights, lacking)
 
 
 #: Runs are summed in so many batches; the spread between those is the standard error, to 13 %.

@@ -49,6 +49,10 @@ def sampled(question: Question) -> Prediction:
     for runs y and y' that share the draw of source s and nothing else (:class:`Design`). All
     figures are unbiased at any number of draws, so that a share that is nearly zero may come out
     below zero; their standard errors are in ``std_error``. The parts add up to the total.
+
+    Links fail in their share of the draws (:class:`~varigraph.prediction.sampled.tosses.Round`).
+    Figures are nearer to the truth for it than standard errors say, which take draws as having
+    nothing to do with each other; and variances are up to a hundredth too large.
     """
     return by_sample(sample(question), question)
 

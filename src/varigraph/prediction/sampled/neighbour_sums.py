@@ -17,7 +17,7 @@ from torch_geometric.nn import MessagePassing
 from varigraph.moments import LinkProbabilities
 from varigraph.moments.messages import LinkWeights, own_loops
 from varigraph.moments.running import unchanged
-from varigraph.prediction.sampled.draws import TossedLinks
+from varigraph.prediction.sampled.tosses import TossedLinks
 from varigraph.sparse import csr_tensor, made_once, prepare
 
 

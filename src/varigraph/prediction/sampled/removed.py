@@ -29,7 +29,7 @@ from varigraph.options import place_of
 from varigraph.prediction.masks import Site
 from varigraph.prediction.network_call import plain_answer
 from varigraph.prediction.question import Question
-from varigraph.prediction.sampled.draws import TossedLinks
+from varigraph.prediction.sampled.tosses import TossedLinks
 from varigraph.sparse import without_notices
 
 #: What is about graphs or nodes, or is asked about, however many entries it happens to have.
