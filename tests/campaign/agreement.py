@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -82,8 +82,32 @@ def _integration(pred: Prediction) -> tuple[float, Tensor | float]:  # relative,
     return 2e-2, 2e-2 * (pred.logits.var.amax(-1, keepdim=True) / 100).clamp_max(1)
 
 
+@dataclass(frozen=True)
+class Shaken:
+    """What a network makes of rounding.
+
+    Args:
+        answers: how far its answers move.
+        logits: how far its logits move.
+        drawn: whether draws move like this, and with them their variance.
+    """
+
+    answers: float = 0.0
+    logits: float = 0.0
+    drawn: bool = False
+
+    def variance(self, var: Tensor, moved: float) -> Tensor:
+        """How far a variance of draws moves: 2 σ δ + δ²."""
+        return (2 * var.clamp_min(0).sqrt() * moved + moved**2) * self.drawn
+
+
 def assert_same_answer(
-    one: Prediction, two: Prediction, rows: Tensor | None = None, *, cancelled: float = 0.0
+    one: Prediction,
+    two: Prediction,
+    rows: Tensor | None = None,
+    *,
+    cancelled: float = 0.0,
+    shaken: Shaken = Shaken(),  # noqa: B008
 ) -> None:
     """Two predictions agree, the second restricted to some rows.
 
@@ -92,6 +116,7 @@ def assert_same_answer(
         two: another.
         rows: those of the second that the first is about; default all.
         cancelled: what rounding may leave of variances that cancel.
+        shaken: what the network makes of rounding.
     """
     if is_sampled(one) != is_sampled(two):  # auto judges by draws, for the nodes asked for
         drawn = one if is_sampled(one) else two
@@ -101,11 +126,14 @@ def assert_same_answer(
     two = two if rows is None else _rows(two, rows.to(two.mean.device))
     relative, off = _integration(two)
     size = float(two.mean.abs().max()) + 1e-6
-    assert_alike(one.mean, two.mean, "mean", 1e-3, digits(two.mean) * size + off)
-    least = rounding(two) + cancelled
-    assert_alike(one.logits.var, two.logits.var, "logits.var", steadiness(two), least)
+    floor = digits(two.mean) * size + off + shaken.answers
+    assert_alike(one.mean, two.mean, "mean", 1e-3, floor)
+    var, least = two.logits.var, rounding(two) + cancelled
+    moved = least + shaken.variance(var, shaken.logits)
+    assert_alike(one.logits.var, var, "logits.var", steadiness(two), moved)
     # A part is what is left of a whole, and the whole a sum of parts.
     floor = off + least + 1e-5 * two.total + cancelling(two)
+    floor = floor + shaken.variance(two.total, shaken.answers)
     for name, values in _shares(two).items():
         assert_alike(_shares(one)[name], values, name, relative, floor)
 

@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 import varigraph as vg
-from campaign import laws
+from campaign import laws, own_answers
 from campaign.cases import Case
 from campaign.choices import FromSeed
 from campaign.trial import BrokenLawError, judged
@@ -154,16 +154,26 @@ def test_coins_of_messages_that_biases_send_leave_rounding_as_well():
     case = asked(method="covariance")
     silent = case.with_data(x=0 * case.data.x, x_var=0 * case.data.x_var)
     variance = float(silent.answer().by_source["links"].max())
-    assert 0 < laws._cancelled(silent) < 1e-9 * variance
-    assert laws._cancelled(silent.with_data(edge_prob=None)) == 0
+    assert 0 < own_answers.cancelled(silent) < 1e-9 * variance
+    assert own_answers.cancelled(silent.with_data(edge_prob=None)) == 0
 
 
 def test_a_norm_makes_much_of_rounding_where_no_feature_gets_through():
     case = asked(norm=True)
     for part in (case.model.convs[0].lin_l, case.model.convs[0].lin_r):
         part.weight.data.zero_()  # every node is the same from here on
-    own = laws._own_answer(case)
-    assert 1e-12 < laws._moved_by_rounding(case, own) < 1e-6
+    own = own_answers.own_answer(case)
+    assert 1e-12 < own_answers.moved_by_rounding(case, own) < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_draws_leave_open_is_rounding(dtype):
+    case = asked(method="sampled")
+    plain = case.but(model=case.model.to(dtype)).with_data(
+        x=case.data.x.to(dtype), x_var=case.data.x_var.to(dtype)
+    )
+    found = own_answers.shaken(plain, drawn=True)
+    assert 0 < found.logits < 1e3 * torch.finfo(dtype).eps
 
 
 def test_every_law_is_tested_by_a_lie():

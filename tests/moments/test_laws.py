@@ -83,6 +83,24 @@ def test_norms_have_the_jacobian_of_their_mean(norm, of_means):
     assert torch.allclose(_along(tape, x, got, direction), want)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_of_one_feature_a_norm_leaves_nothing(dtype):
+    generator = torch.Generator().manual_seed(0)
+    x = Gaussian(*torch.rand(2, 100, 1, generator=generator, dtype=dtype))
+    assert not apply(torch.nn.LayerNorm(1).to(dtype), x).var.any()
+
+
+def test_what_a_norm_leaves_of_two_features_is_no_rounding():
+    """Some hundred-thousandths of what comes in, in single precision."""
+    generator = torch.Generator().manual_seed(0)
+    mean, var = torch.randn(100, 2, generator=generator), torch.tensor(1e-9).expand(100, 2)
+    norm = torch.nn.LayerNorm(2, elementwise_affine=False).requires_grad_(False)
+    matrix = torch.func.vmap(torch.func.jacrev(norm))(mean.double())
+    want = (matrix.square() * var[:, None]).sum(-1)
+    got = apply(norm, Gaussian(mean, var)).var.double()
+    assert torch.allclose(got, want, rtol=0.1, atol=0)
+
+
 @pytest.mark.parametrize(
     "norm", [gnn.GraphNorm(4), gnn.LayerNorm(4), gnn.LayerNorm(4, mode="node")]
 )

@@ -183,3 +183,15 @@ def test_a_mean_in_blocks_of_nodes_is_that_of_all():
     assert isinstance(found[1], ByRows)
     assert torch.allclose(found[0].mean, found[1].mean)
     assert torch.allclose(found[0].var, found[1].var)
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_a_sum_without_coins_does_not_vary_at_all(power):
+    """Beside one that does, and whatever the last digits of its integrals are."""
+    prob = np.array([1.0, 1.0, 1.0, 0.5])
+    found = left(prob, np.array([1.0, 3.0, 0.7, 1.0]), power, np.array([0, 0, 0, 1]), 2)
+    values = torch.tensor([[90.0], [250.0], [61.0], [80.0]]).double()
+    variance, covariance = found.variance(values), found.covariance(values)[:, 0]
+    assert float(variance[0]) == float(covariance[0]) == 0
+    assert float(variance[1]) == pytest.approx(1600, rel=1e-5)
+    assert float(covariance[1]) == pytest.approx(1600, rel=1e-5)

@@ -15,6 +15,7 @@ from varigraph.prediction.logits import (
     Bent,
     CorrelatedLogits,
     diagonal,
+    divided,
     root_of,
 )
 from varigraph.prediction.predict import ask
@@ -214,6 +215,15 @@ def test_rows_of_the_logits():
     assert torch.equal(picked.bent.covariance, whole.bent.covariance[1:3])
     straight = CorrelatedLogits(whole.mean, whole.shares)
     assert straight.rows(rows).bent is None
+
+
+@pytest.mark.parametrize("together", [1.0, 0.05, -0.2])
+def test_a_part_below_nothing_is_taken_from_the_others(together):
+    sizes = dict(zip(PARTS, (0.3, -0.1, 0.2, together), strict=True))
+    shares = {part: torch.full((1, 1, 1), size).double() for part, size in sizes.items()}
+    parts = divided(CorrelatedLogits(torch.zeros(1, 1).double(), shares))
+    assert min(float(part) for part in parts.values()) == float(parts[PARTS[1]]) == 0
+    assert float(sum(parts.values())) == pytest.approx(sum(sizes.values()))
 
 
 def test_negative_variances_count_as_none():

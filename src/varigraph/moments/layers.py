@@ -178,11 +178,19 @@ def _without(
     mean: Tensor,  # [nodes, features]
     slope: Tensor,  # [nodes, features]
 ) -> Gaussian:
-    r"""A value with :math:`J_{ij} = s_i (\delta_{ij} - \sum_k r_{ki} r_{kj})` for directions r."""
+    r"""A value with :math:`J_{ij} = s_i (\delta_{ij} - P_{ij})`, where :math:`P = \sum_k r_k r_k'`.
+
+    .. math::
+        V[y_i] = s_i^2 \Bigl((1 - P_{ii})^2 v_i + \sum_{j \ne i} P_{ij}^2 v_j\Bigr)
+
+    Of two features nearly everything is taken away, of one all of it: in wide numbers, and the sum
+    as that over all j less one term.
+    """
+    wide, v = directions.double(), x.var.double()
+    own = wide.square().sum(1)
+    across = (((wide * v[:, None]) @ wide.mT @ wide) * wide).sum(1) - own.square() * v
+    var = slope.square() * ((1 - own).square() * v + across.clamp_min(0)).to(x.var)
     left = -slope[:, :, None] * directions.mT
-    own = (left * directions.mT).sum(-1)
-    across = (left @ ((directions * x.var[:, None]) @ directions.mT) * left).sum(-1)
-    var = (slope * (slope + 2 * own) * x.var + across).clamp_min(0)
     return recorded(Gaussian(mean, var), (x, Corrected(slope, left, directions)))
 
 

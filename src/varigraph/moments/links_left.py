@@ -183,7 +183,8 @@ class LinksLeft:
             )
             spread += at.mass[self.target] * chance * (1 - chance)
         weighted = spread[..., None, None].to(values) * around[..., :, None] * around[..., None, :]
-        return total + self._added(weighted) - rest[..., :, None] * rest[..., None, :]
+        found = total + self._added(weighted) - rest[..., :, None] * rest[..., None, :]
+        return found.where(self.moves[..., None, None], 0)
 
     def variance(self, values: Tensor) -> Tensor:  # [links, *heads, channels] -> [groups, ...]
         """The diagonal of the covariance."""
@@ -197,7 +198,13 @@ class LinksLeft:
             total += at.mass[..., None].to(values) * summed.square()
             spread += at.mass[self.target] * chance * (1 - chance)
         total += self._added(spread[..., None].to(values) * around.square())
-        return (total - self.mean(around).square()).clamp_min(0)
+        found = (total - self.mean(around).square()).clamp_min(0)
+        return found.where(self.moves[..., None], 0)
+
+    @cached_property
+    def moves(self) -> Tensor:  # [groups, *1]
+        """Whether a group has coins: without any, an integral's last digits would be a variance."""
+        return self._added(self._uncertain.int()) > 0
 
     def _middle(self, values: Tensor) -> Tensor:  # -> [groups, *heads, channels]
         """What a group's sum is on average, where a link is left."""

@@ -310,6 +310,7 @@ class NormalisedLeft(SumLeft):
         if self.sending is None:
             return torch.zeros_like(self.weight, dtype=torch.float64)
         spread = self._at_source(2 * self.sends) - self._at_source(self.sends).square()
+        spread = spread.where(self.left.moves[self.source], 0)
         whole = torch.where(self.loop, 0, self.factor.square() * self.left.square * spread)
         single = self.toss * self._moved_degree.square()
         at_node = single.new_zeros(self.nodes).index_add_(0, self.target, single)
@@ -335,13 +336,14 @@ class NormalisedLeft(SumLeft):
     def _shared(self) -> Tensor:  # [pairs]
         r""":math:`Cov(b_j d^{-\alpha}, d^{-\alpha - \beta})`: others with the node itself."""
         both = self._to_the(self.left.power + self._itself.power).present
-        return both - self.left.present * self._itself.alone[self.target]
+        found = both - self.left.present * self._itself.alone[self.target]
+        return found.where(self.left.moves[self.target], 0)
 
     @cached_property
     def _spread(self) -> Tensor:  # [nodes]
         r"""Variance of :math:`d^{-\alpha - \beta}`."""
         square = self._to_the(2 * self._itself.power).alone
-        return square - self._itself.alone.square()
+        return (square - self._itself.alone.square()).where(self.left.moves, 0)
 
     @cached_property
     def _itself(self) -> LinksLeft:

@@ -161,10 +161,12 @@ def active_parts(logits: CorrelatedLogits) -> list[str]:
 
 def divided(logits: CorrelatedLogits) -> dict[str, Tensor]:  # [nodes, classes] each
     """The variance of the logits themselves, source by source; the parts add up to it."""
-    parts = {part: diagonal(share) for part, share in logits.shares.items()}
+    parts = {part: share.diagonal(dim1=1, dim2=2) for part, share in logits.shares.items()}
     interactions = parts.pop(INTERACTIONS)
+    below = torch.stack(list(parts.values())).clamp_max(0).sum(0)  # a share that rounding has left
     fitting = with_interactions(parts, diagonal(logits.covariance))
-    return {**fitting, INTERACTIONS: interactions}  # the same, before it was added and taken off
+    # As total less parts it would have lost its digits.
+    return {**fitting, INTERACTIONS: (interactions + below).clamp_min(0)}
 
 
 def with_interactions(found: Mapping[str, Tensor], total: Tensor) -> dict[str, Tensor]:
