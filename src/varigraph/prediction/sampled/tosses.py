@@ -103,8 +103,8 @@ def words_of_coins(prob: Tensor, number: int, *, seed: int) -> Tensor:  # [coins
         counter = (0, 0, number, LINKS)
         drawn: Tensor = philox_words(len(prob), counter, key=seed, device=prob.device)
         return drawn
-    stream = np.random.Philox(key=seed, counter=[0, 0, number, LINKS])
-    return _as_signed(stream.random_raw(len(prob))).to(prob.device)
+    words: Words = np.random.Philox(key=seed, counter=[0, 0, number, LINKS]).random_raw(len(prob))
+    return _as_signed(words).to(prob.device)
 
 
 def _as_signed(words: Words) -> Tensor:  # [n] -> [n] int64
@@ -114,4 +114,5 @@ def _as_signed(words: Words) -> Tensor:  # [n] -> [n] int64
 
 def _bits(words: Tensor, first: int, count: int) -> Tensor:  # [n] int64 each
     """Some bits of each word; shifts fill up with its sign, which is cut off."""
-    return (words >> first) & (2**count - 1)
+    found: Tensor = (words >> first) & (2**count - 1)
+    return found
