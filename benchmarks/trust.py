@@ -68,18 +68,14 @@ def judged(pred: vg.Prediction, graph: Data) -> Measured:
 
 
 def measure(cell: Cell, options: argparse.Namespace) -> Measured:
-    """Of one network: area and AUROC by level of noise and by way."""
-    dataset, network, seed = cell
+    """Area and AUROC of each way, of one network at one level of noise."""
+    dataset, network, level, seed = cell
     graph = vg.load(dataset, root=options.data, seed=seed).to(options.device)
     model = trained(network, graph, seed, options.epochs)
-    method, found = options.method or METHODS.get(network, "auto"), {}
-    for level in options.levels:
-        noisy = vg.add_noise(graph, percent=level, seed=seed)
-        pred = vg.predict(
-            model, noisy, method=method, samples=options.samples, memory=options.memory
-        )
-        found[f"{level:g}"] = judged(pred, noisy)
-    return found
+    noisy = vg.add_noise(graph, percent=level, seed=seed)
+    method = options.method or METHODS.get(network, "auto")
+    pred = vg.predict(model, noisy, method=method, samples=options.samples, memory=options.memory)
+    return judged(pred, noisy)
 
 
 def mark(gain: Tensor) -> str:  # [seeds]
@@ -102,7 +98,8 @@ def main() -> None:
     parser.add_argument("--memory", default="4GiB")
     options = parser.parse_args()
     largest_first = reversed(options.datasets)
-    cells = itertools.product(largest_first, options.networks, range(options.seeds))
+    seeds = range(options.seeds)
+    cells = itertools.product(largest_first, options.networks, options.levels, seeds)
     found = measured(measure, cells, options)
     heads = [f"{name}, {way}" for name in MEASURES for way in (RIVAL, *WAYS)]
     print("| data | network | noise |", " | ".join(heads), "|")
@@ -111,9 +108,7 @@ def main() -> None:
     for dataset, network, level in itertools.product(
         options.datasets, options.networks, options.levels
     ):
-        runs = [
-            each[f"{level:g}"] for cell, each in found.items() if cell[:2] == (dataset, network)
-        ]
+        runs = [each for cell, each in found.items() if cell[:3] == (dataset, network, level)]
         shown = []
         for place, (name, sign) in enumerate(MEASURES.items()):
             rival = torch.tensor([run[RIVAL][place] for run in runs]).double()

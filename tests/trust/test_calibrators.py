@@ -222,6 +222,10 @@ def test_training_nodes_are_refused():
         ({"y": torch.full((300,), -1)}, "truth about node 0 is not known"),
         ({"y": torch.full((300,), 7)}, "truth about node 0 is not known"),
         ({"y": torch.zeros(200).long()}, "y has 200 entries, the prediction 300 rows"),
+        (
+            {"y": torch.zeros(5).long(), "nodes": torch.ones(300).bool()},
+            "y has 5 entries, the prediction 300 rows",
+        ),
         ({"y": torch.zeros(300, 2)}, "y has shape"),
     ],
 )

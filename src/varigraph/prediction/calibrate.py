@@ -123,6 +123,11 @@ def known_truth(
     """
     (truth,) = tensors(y=y)
     about, device = prediction.rows, prediction.mean.device
+    if about.nodes is None and len(truth) != len(prediction.mean):
+        raise OptionError(
+            f"y has {len(truth):,} entries, the prediction {len(prediction.mean):,} rows",
+            "give the truth of every node: data.y",
+        )
     names = None if about.names is None else list(about.names)
     index = chosen_nodes(nodes, Data(x=prediction.mean, node_names=names))
     index = check_nodes(index, len(truth))
@@ -143,11 +148,6 @@ def known_truth(
 def _rows(prediction: Prediction, index: Tensor, count: int) -> Tensor:
     nodes = prediction.rows.nodes
     if nodes is None:
-        if len(prediction.mean) != count:
-            raise OptionError(
-                f"y has {count:,} entries, the prediction {len(prediction.mean):,} rows",
-                "give the truth of every node: data.y",
-            )
         return index
     place = torch.full((count,), -1, device=index.device)
     place[nodes] = torch.arange(len(nodes), device=index.device)
