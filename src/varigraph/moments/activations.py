@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from varigraph.errors import ModelError
 from varigraph.kernels import fused
-from varigraph.moments.cotangents import row_slices
+from varigraph.moments.differentiated import Derivatives, derivatives
 from varigraph.moments.gaussian import Gaussian, by_node
 from varigraph.moments.propagation import current, recorded
 from varigraph.moments.registry import Exactness, by_number, implements
@@ -81,11 +81,6 @@ def _legendre() -> tuple[list[float], list[float]]:
 
 
 Activation = TypeVar("Activation", bound=Callable[..., Gaussian])
-Rule = Callable[[Gaussian], Gaussian]
-#: The value, and the derivatives of its mean by the mean and by the variance.
-Derivatives = tuple[Gaussian, Tensor, Tensor]
-#: Numbers that a rule may hold for each of its own, while it is differentiated.
-HELD = 64
 
 
 def elementwise(
@@ -113,42 +108,11 @@ def elementwise(
         if by_kernel is not None and fused(x.mean, x.var):
             out, slope, half = by_kernel(x)
         else:
-            out, slope, half = _differentiated(lambda x: rule(x, *args, **kwargs), x)
+            out, slope, half = derivatives(lambda x: rule(x, *args, **kwargs), x)
         tape.bends.append(Bend(out, x, 2 * half))
         return recorded(out, (x, Scale(slope)))
 
     return by_number(by_node(cast(Activation, taped)))
-
-
-def _differentiated(rule: Rule, x: Gaussian) -> Derivatives:
-    """What a rule returns and the derivatives of its mean, some rows at a time: it holds much."""
-    if torch.is_grad_enabled() or x.mean.dim() != 2:
-        return _at_once(rule, x)
-    mean, var = x.mean, x.var
-    wholes = [torch.empty_like(mean, memory_format=torch.contiguous_format) for _ in range(4)]
-    for some in row_slices(len(mean), HELD * mean.shape[1], mean.device):
-        out, slope, half = _at_once(rule, Gaussian(mean[some], var[some]))
-        for whole, part in zip(wholes, (out.mean, out.var, slope, half), strict=True):
-            whole[some] = part
-    return Gaussian(wholes[0], wholes[1]), wholes[2], wholes[3]
-
-
-def _at_once(rule: Rule, x: Gaussian) -> Derivatives:
-    learning = torch.is_grad_enabled()
-    with torch.enable_grad():
-        mean, var = (_started(value, learning) for value in (x.mean, x.var))
-        out = rule(Gaussian(mean, var))
-        slope, half = torch.autograd.grad(out.mean.sum(), (mean, var), create_graph=learning)
-    if not learning:
-        out = Gaussian(out.mean.detach(), out.var.detach())
-    return out, slope, half
-
-
-def _started(value: Tensor, learning: bool) -> Tensor:
-    """A value to differentiate by; in training it stays tied to the weights that made it."""
-    if learning and value.requires_grad:
-        return value.clone()
-    return value.detach().requires_grad_()
 
 
 INTEGRATED: Exactness = "exact"
