@@ -142,7 +142,7 @@ def product(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> 
     return responding(out, x, slopes(multiplied, x.mean), group)
 
 
-@implements(gnn.aggr.VarAggregation, exactness=INDEPENDENT, note="for Gaussian inputs")
+@implements(gnn.VarAggregation, exactness=INDEPENDENT, note="for Gaussian inputs")
 @_by_group
 def variance(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> Gaussian:
     r"""Moments of :math:`s_g = \frac{1}{n} \sum_i (x_i - \bar x)^2`.
@@ -170,7 +170,7 @@ def _spread(mean: Tensor, var: Tensor, group: Tensor, groups: int) -> tuple[Tens
     return middle, (2 / size.square() * (fourth + 2 * crossed)).clamp_min(0)
 
 
-@implements(gnn.aggr.StdAggregation, exactness="approximate", note="its square is taken as a Gamma")
+@implements(gnn.StdAggregation, exactness="approximate", note="its square is taken as a Gamma")
 @_by_group
 def deviation(layer: gnn.Aggregation, x: Gaussian, group: Tensor, groups: int) -> Gaussian:
     r"""Moments of the root of a variance with mean m and variance V, given by :func:`variance`.

@@ -1,5 +1,6 @@
 """The bound on the memory is kept, measured from outside, or refused before the work starts."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from torch_geometric.nn import GCN, GraphSAGE
 import varigraph as vg
 from varigraph.errors import OptionError, TooLargeError
 from varigraph.prediction.processor import give_back
+from varigraph.prediction.sampled import shortcuts
 from varigraph.prediction.sampled.plan import Plan
 from varigraph.prediction.sampled.runs import HeldTensors
 
@@ -158,3 +160,21 @@ def test_giving_back_what_is_free_changes_nothing():
     kept = torch.arange(10)
     give_back()
     assert torch.equal(kept, torch.arange(10))
+
+
+@pytest.mark.parametrize("method", ["sampled", "first-order", "covariance", "diagonal"])
+@pytest.mark.parametrize("together", [True, False], ids=["at once", "one by one"])
+def test_nothing_but_the_answer_is_left(method, together, monkeypatch):
+    """A circle of references would keep tensors until Python looks for circles: on a GPU, long."""
+    monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 2**30 if together else 0})
+    model, data = network("SAGE"), graph(100)
+    vg.predict(model, data, method=method, samples=8)  # what is kept with the graph is there then
+    gc.collect()
+    gc.disable()
+    try:
+        before = {id(each) for each in gc.get_objects() if issubclass(type(each), torch.Tensor)}
+        vg.predict(model, data, method=method, samples=8)
+        left = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+        assert [each.shape for each in left if id(each) not in before] == []
+    finally:
+        gc.enable()

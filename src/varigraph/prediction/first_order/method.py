@@ -133,7 +133,7 @@ class FirstOrder:
                 if blocks is not None:
                     found[entry.value.number] = blocks
                     room -= blocks.bytes
-        return found if room > float(self.cost(None).max()) else {}
+        return found if room > self._worst else {}
 
     @cached_property
     def whole_root(self) -> NoiseRoot | None:
@@ -157,8 +157,13 @@ class FirstOrder:
         )
         budget = Budget(self.question, held)
         what, way = f"the layers and the answer of {nodes:,} nodes", of_activations(tape)
-        budget.refuse_beyond(way, what, enough=lambda: float(self.cost(None).max()))
+        budget.refuse_beyond(way, what, enough=lambda: self._worst)
         return budget
+
+    @property
+    def _worst(self) -> float:
+        """Bytes that the costliest of the nodes needs."""
+        return float(self.cost(None)[self.rows].max())
 
     @cached_property
     def costs(self) -> RowCosts:

@@ -66,6 +66,7 @@ def summed_messages(
     """
     known: dict[Any, _SortedLinks] = {}  # layers with the same links share what is made of them
     with ExitStack() as stack:
+        stack.callback(known.clear)  # it has those as keys that have it
         for layer in model.modules():
             if isinstance(layer, MessagePassing) and _fusible(layer):
                 stack.callback(setattr, layer, "fuse", layer.fuse)

@@ -88,6 +88,9 @@ class Prefix:
         finally:
             for layer in layers:
                 object.__delattr__(layer, "forward")
+            # A run knows its masks, and these the network: a circle would keep all that is held.
+            self.forget()
+            self._running = None
 
     def _forward(self, layer: nn.Module, forward: Callable[..., Any]) -> Callable[..., Any]:
         def ask(*args: Any, **kwargs: Any) -> Any:
