@@ -78,6 +78,24 @@ def brute_force(
     return truth
 
 
+@torch.no_grad()
+def removed_links(
+    model: nn.Module, graph: Data, *, draws: int, device: str, seed: int = 1
+) -> Truth:
+    """Graphs from which links were taken out, both ways at once, and noise at full size."""
+    torch.manual_seed(seed)
+    model, graph = model.to(device).eval(), graph.clone().to(device)
+    truth, coins = Truth(graph.test_mask), _Coins(model, graph, graph.edge_prob)
+    coins.remove()  # what they show is enough: no message is silenced
+    std = torch.as_tensor(graph.get("x_var", 0.0)).sqrt().to(device)
+    for _ in range(draws):
+        coins.toss()
+        x = graph.x if float(std) == 0 else graph.x + std * torch.randn_like(graph.x)
+        truth.add(model(x, graph.edge_index[:, coins.keep > 0]))
+    model.cpu()
+    return truth
+
+
 def adjacency(graph: Data) -> Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

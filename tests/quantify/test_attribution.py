@@ -286,11 +286,12 @@ def test_directions_that_disagree_have_a_coin_each():
 
 def test_repeated_listings_share_their_coin():
     graph, model = path(), made(lambda: gnn.GraphConv(2, 3))
-    once = attribute(model, graph, 1, of="logit", output=0)
+    options = {"of": "logit", "output": 0, "method": "first-order"}
+    once = attribute(model, graph, 1, **options)
     twice = graph.clone()
     twice.edge_index = torch.cat([graph.edge_index, graph.edge_index[:, :1]], 1)  # 0 -> 1 again
     twice.edge_prob = torch.cat([graph.edge_prob, graph.edge_prob[:1]])
-    blame = attribute(model, twice, 1, of="logit", output=0)
+    blame = attribute(model, twice, 1, **options)
     first, again = (next(k.variance for k in b.links if k.source == 0) for b in (once, blame))
     assert again == pytest.approx(4 * first)  # one coin that moves two messages
 
@@ -307,7 +308,7 @@ def test_links_read_as_weights_cause_nothing():
     blame = attribute(model, graph, 0, links="weight")
     assert blame.links == ()
     assert blame.by_source["links"] == 0
-    coins = attribute(model, graph, 0)
+    coins = attribute(model, graph, 0, method="first-order")
     assert coins.by_source["links"] > 0
 
 
@@ -380,8 +381,9 @@ def test_permuting_the_nodes_permutes_the_result():
         place[graph.edge_index][:, shuffle],
         graph.edge_prob[shuffle],
     )
-    here = attribute(model, graph, 2, top=ALL)
-    there = attribute(model, moved, int(place[2]), top=ALL)
+    options = {"top": ALL, "method": "first-order"}
+    here = attribute(model, graph, 2, **options)
+    there = attribute(model, moved, int(place[2]), **options)
     assert there.variance == pytest.approx(here.variance, rel=1e-10)
     number = place.tolist()
     want = {(number[f.node], f.feature): f.variance for f in here.features}
@@ -393,7 +395,7 @@ def test_permuting_the_nodes_permutes_the_result():
 
 @pytest.mark.parametrize("top", [0, 1, 3, 20, ALL])
 def test_largest_first_and_everything_adds_up(top):
-    blame = attribute(made(Functional), uncertain_ring(), 0, top=top)
+    blame = attribute(made(Functional), uncertain_ring(), 0, top=top, method="first-order")
     for causes in (blame.features, blame.nodes, blame.links):
         parts = [cause.variance for cause in causes]
         assert parts == sorted(parts, reverse=True)

@@ -167,7 +167,8 @@ def test_what_cannot_be_asked():
 
 def test_viewers_of_torch_geometric_show_it(tmp_path):
     graph, model = uncertain("by both"), made(Functional)
-    blame = vg.attribute(model, graph, 2, links="bernoulli", top=ALL)
+    options = {"links": "bernoulli", "method": "first-order"}
+    blame = vg.attribute(model, graph, 2, top=ALL, **options)
     shown = blame.to_explanation(graph)
     for cause in blame.features:
         assert float(shown.node_mask[cause.node, cause.feature]) == pytest.approx(cause.share)
@@ -178,7 +179,7 @@ def test_viewers_of_torch_geometric_show_it(tmp_path):
     shown.visualize_feature_importance(tmp_path / "features.png", top_k=3)
     assert (tmp_path / "features.png").stat().st_size > 0
     assert shown.get_explanation_subgraph().num_edges == 2 * len(blame.links)
-    whole = vg.attribute(model, graph, links="bernoulli")
+    whole = vg.attribute(model, graph, **options)
     together = whole.to_explanation(graph)
     assert float(together.node_mask.sum()) == pytest.approx(
         whole.by_source["features"] / whole.variance, rel=1e-5

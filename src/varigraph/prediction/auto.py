@@ -13,6 +13,7 @@ from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, silent
 from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
 from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sources.source import SOURCES
 
 #: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
 DRAWS = 100
@@ -87,7 +88,8 @@ def _wanted(answer: Prediction, question: Question) -> Wanted | None:
     """
     if _has_coins(question):
         return COINS
-    if question.masked and (answer.as_written or question.task != "regression"):
+    masks = any(bool(answer.by_source[name].any()) for name, each in SOURCES.items() if each.masks)
+    if masks and (answer.as_written or question.task != "regression"):
         return MASKS
     return NOISE if answer.approximate else None
 

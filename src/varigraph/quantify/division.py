@@ -52,7 +52,10 @@ class Division:
             return None
         try:
             with torch.no_grad(), without_dropout_notice():
-                return FirstOrder.of(self.question)
+                network = FirstOrder.of(self.question)
+                if not self.found.method.startswith(CLOSED):
+                    network.block(network.rows[:1])  # not all that has rules has responses
+                return network
         except Exception as error:
             if reason_to_draw(error, self.question) is None:
                 raise
