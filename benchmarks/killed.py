@@ -36,7 +36,7 @@ from varigraph.errors import VarigraphError
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["varigraph.distributed", "torch_geometric.nn"])
-NODES, LINKS, SAMPLES, MINUTE, PROCESSES = 1_000, 5_000, 96, 60.0, 2
+NODES, LINKS, SAMPLES, MINUTE, PROCESSES = 1_000, 5_000, 48, 60.0, 2
 #: The quickest of so many runs tells how long a run takes.
 TRIALS = 3
 #: Parts and method, by name.
@@ -73,10 +73,10 @@ class Started(NamedTuple):
     process: ForkServerProcess
     pipe: Connection
 
-    def said(self) -> str:
+    def said(self, patience: float = 10 * MINUTE) -> str:
         """That, once it has ended; nothing if it was killed."""
         try:
-            return str(self.pipe.recv()) if self.pipe.poll(MINUTE) else "HANGS"
+            return str(self.pipe.recv()) if self.pipe.poll(patience) else "HANGS"
         except EOFError:
             return "killed"
 
@@ -133,7 +133,7 @@ def main() -> None:
             time.sleep(late)
             run[killed].process.kill()
             at = time.monotonic()
-            told = run[1 - killed].said()
+            told = run[1 - killed].said(MINUTE)
             took, was = time.monotonic() - at, run[killed].said()
             again = [each.said() for each in started(folder / way, out, method)]
             same = again == ["done"] * PROCESSES and all(map(torch.equal, figures(out), right[way]))

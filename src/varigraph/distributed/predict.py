@@ -12,7 +12,7 @@ from torch import nn
 
 from varigraph.choices import Method, Reading, Task
 from varigraph.distributed.answer import PartedAnswer, is_answer_of, write_about, write_part
-from varigraph.distributed.asked import Asked, Asking, guarded
+from varigraph.distributed.asked import Asked, Asking, guarded, make_room
 from varigraph.distributed.exchange import Exchange, Nobody, Processes, Sent, joined
 from varigraph.distributed.in_turn import InTurn
 from varigraph.distributed.network import Reach, check_neighbours_suffice
@@ -28,6 +28,7 @@ from varigraph.prediction.calling import Forward
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.memory import RoomForPasses, too_large
 from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Progress, check_answer, silent
 from varigraph.prediction.tasks import probabilities
 
@@ -186,12 +187,14 @@ def _sampled(run: _Run) -> Work:
     """Draws, part by part: of one part in memory, of several in turn."""
     asking, one = run.asking, run.processes.count == run.whole.parts
     facts, opened = dict[int, Facts](), dict[int, Asked]()
-    with guarded(asking.model):
+    with guarded(asking.model), without_gaps():
         for number in run.numbers:
             asked = asking.part(number)
             facts[number] = Facts.of(asked)
             if one:
                 opened[number] = asked
+            del asked
+            make_room()
 
     def work() -> Answers:
         first = facts[run.numbers[0]]
@@ -205,7 +208,8 @@ def _sampled(run: _Run) -> Work:
             runner = OnePart(number, opened[number], facts[number], design, run.processes, run.sent)
         sampling = Sampling(facts, runner, design, together, run.processes, run.unfinished,
                             asking.options["progress"] or silent)  # fmt: skip
-        sampling.run()
+        with without_gaps():
+            sampling.run()
         for number, answer in sampling.answers():
             yield number, answer, slice(None)
 
