@@ -55,10 +55,12 @@ def predict(
 ) -> PartedAnswer:
     """Mean and variance of a trained network's answer for every node of a graph in parts.
 
-    Every process that torchrun has started calls this with the same arguments. Each works on as
-    many parts as the others, put together to one; before each message-passing layer, processes
-    hand each other the rows that their neighbours need, and nothing else. Without torchrun, one
-    process works on all parts.
+    Every process that torchrun has started calls this with the same arguments, and works on as
+    many parts as the others. Before each message-passing layer, they hand each other the rows that
+    neighbours need, and nothing else. Draws go through several parts of a process in turn: one of
+    them is in memory. Without torchrun, one process works on all parts.
+
+    A run that was killed is started again by the same call, and goes on where it was.
 
     Noise, coins and masks are drawn by the numbers of nodes and links in the whole graph: the
     answer depends neither on the parts nor on the processes, and is that of
@@ -68,9 +70,10 @@ def predict(
     Args:
         model: the network, with the same weights in every process.
         folder: of the parts, see :func:`~varigraph.distributed.partition`.
-        out: folder of the answer, new or empty; all processes see it.
-        method: ``"sampled"``, for any network of layers that look at their neighbours once; or
-            ``"diagonal"``, for those that have rules.
+        out: folder of the answer, new, empty or begun by a run like this; all processes see it.
+        method: ``"sampled"``, for any network of layers that look at their neighbours once;
+            ``"diagonal"``, for those that have rules; ``"first-order"`` or ``"covariance"``, for
+            these too, on all that walks from the nodes of a part reach.
         links: see :func:`varigraph.predict`, as all that follow.
         sources: what to consider: features, links, weights.
         samples: number of draws, or of dropout masks.
