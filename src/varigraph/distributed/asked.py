@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from varigraph.prediction.calling import Forward
 from varigraph.prediction.masks import Site
 from varigraph.prediction.numbering import numbered
 from varigraph.prediction.predict import ask, check_masks
+from varigraph.prediction.processor import give_back
 from varigraph.prediction.question import Question, refuse_scripted
 from varigraph.prediction.sampled.network import Network, opened_network
 from varigraph.prediction.sources.source import SOURCES
@@ -112,6 +114,12 @@ class Asked:
             if network.removed is not None:
                 network.removed.sites = sites
             yield network
+
+
+def make_room() -> None:
+    """Give back what a part has taken: questions and networks refer to each other in circles."""
+    gc.collect()
+    give_back()
 
 
 @contextmanager

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from varigraph.distributed.asked import Asked, Asking
+from varigraph.distributed.asked import Asked, Asking, make_room
 from varigraph.distributed.exchange import OthersRows, Processes, Sent
 from varigraph.distributed.large_graph import Array
 from varigraph.distributed.parts import Part
@@ -215,6 +215,8 @@ class InTurn:
                     for run, draw in block.draws(self.design).items()
                 }
             steps = [*steps, *found]
+            del asked, network
+            make_room()
             about = {"block": [block.first, block.last], "steps": steps}
             write_json(self.unfinished.work(part) / STEPS, about)
         return steps[stage]

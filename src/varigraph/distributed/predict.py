@@ -12,7 +12,7 @@ from torch import nn
 
 from varigraph.choices import Method, Reading, Task
 from varigraph.distributed.answer import PartedAnswer, is_answer_of, write_about, write_part
-from varigraph.distributed.asked import Asked, Asking, guarded
+from varigraph.distributed.asked import Asked, Asking, guarded, make_room
 from varigraph.distributed.exchange import Exchange, Nobody, Processes, Sent, joined
 from varigraph.distributed.in_turn import InTurn
 from varigraph.distributed.network import Reach, check_neighbours_suffice
@@ -28,6 +28,7 @@ from varigraph.prediction.calling import Forward
 from varigraph.prediction.diagonal import diagonal
 from varigraph.prediction.memory import RoomForPasses, too_large
 from varigraph.prediction.prediction import Prediction
+from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Progress, check_answer, silent
 from varigraph.prediction.tasks import probabilities
 
@@ -54,10 +55,12 @@ def predict(
 ) -> PartedAnswer:
     """Mean and variance of a trained network's answer for every node of a graph in parts.
 
-    Every process that torchrun has started calls this with the same arguments. Each works on as
-    many parts as the others, put together to one; before each message-passing layer, processes
-    hand each other the rows that their neighbours need, and nothing else. Without torchrun, one
-    process works on all parts.
+    Every process that torchrun has started calls this with the same arguments, and works on as
+    many parts as the others. Before each message-passing layer, they hand each other the rows that
+    neighbours need, and nothing else. Draws go through several parts of a process in turn: one of
+    them is in memory. Without torchrun, one process works on all parts.
+
+    A run that was killed is started again by the same call, and goes on where it was.
 
     Noise, coins and masks are drawn by the numbers of nodes and links in the whole graph: the
     answer depends neither on the parts nor on the processes, and is that of
@@ -67,9 +70,10 @@ def predict(
     Args:
         model: the network, with the same weights in every process.
         folder: of the parts, see :func:`~varigraph.distributed.partition`.
-        out: folder of the answer, new or empty; all processes see it.
-        method: ``"sampled"``, for any network of layers that look at their neighbours once; or
-            ``"diagonal"``, for those that have rules.
+        out: folder of the answer, new, empty or begun by a run like this; all processes see it.
+        method: ``"sampled"``, for any network of layers that look at their neighbours once;
+            ``"diagonal"``, for those that have rules; ``"first-order"`` or ``"covariance"``, for
+            these too, on all that walks from the nodes of a part reach.
         links: see :func:`varigraph.predict`, as all that follow.
         sources: what to consider: features, links, weights.
         samples: number of draws, or of dropout masks.
@@ -186,12 +190,14 @@ def _sampled(run: _Run) -> Work:
     """Draws, part by part: of one part in memory, of several in turn."""
     asking, one = run.asking, run.processes.count == run.whole.parts
     facts, opened = dict[int, Facts](), dict[int, Asked]()
-    with guarded(asking.model):
+    with guarded(asking.model), without_gaps():
         for number in run.numbers:
             asked = asking.part(number)
             facts[number] = Facts.of(asked)
             if one:
                 opened[number] = asked
+            del asked
+            make_room()
 
     def work() -> Answers:
         first = facts[run.numbers[0]]
@@ -205,7 +211,8 @@ def _sampled(run: _Run) -> Work:
             runner = OnePart(number, opened[number], facts[number], design, run.processes, run.sent)
         sampling = Sampling(facts, runner, design, together, run.processes, run.unfinished,
                             asking.options["progress"] or silent)  # fmt: skip
-        sampling.run()
+        with without_gaps():
+            sampling.run()
         for number, answer in sampling.answers():
             yield number, answer, slice(None)
 
