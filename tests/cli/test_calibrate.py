@@ -115,6 +115,23 @@ def test_regression_learns_a_residual(networks, graph, tmp_path):
     assert own == pytest.approx(0.25, rel=0.4)
 
 
+@pytest.mark.parametrize("grow", [True, False])
+def test_error_bars_that_say_nothing_about_errors_are_noted(networks, graph, tmp_path, grow):
+    model = network(networks, "value", rate=0.0)
+    graph.x_var = 0.2 * torch.rand(graph.num_nodes, 1, generator=torch.Generator().manual_seed(3))
+    pred = vg.predict(model, graph, task="regression", samples=0)
+    size = pred.total.sqrt()
+    draw = torch.Generator().manual_seed(1)
+    error = 3 * (size if grow else size.max() - size) * torch.randn(size.shape, generator=draw)
+    graph.y = pred.mean + error
+    torch.save(graph, tmp_path / "graph.pt")
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    command = [f"{networks}:value", tmp_path / "graph.pt", "--weights", tmp_path / "weights.pt"]
+    options = ["--task", "regression", "--samples", "0", "--out", tmp_path / "c.json", "--json"]
+    found = json.loads(call("calibrate", *command, *options).stdout)
+    assert any("do not grow with their error bars" in note for note in found["notes"]) != grow
+
+
 def test_without_test_nodes_it_says_that_nothing_was_judged(command, graph, tmp_path):
     del graph.test_mask
     torch.save(graph, tmp_path / "graph.pt")

@@ -55,6 +55,14 @@ def test_it_prints_causes_and_advice(command, networks, graph):
     assert done.stdout == f"Net on graph.pt: {wanted}\n"
 
 
+def test_only_what_is_asked_about_is_considered(command):
+    done = explain(*command, "--node", "P4", "--sources", "links", "--json")
+    parts = json.loads(done.stdout)["by_source"]
+    assert parts["links"] > 0
+    assert not parts.get("features")
+    assert not parts.get("weights")
+
+
 def test_the_table_of_causes_adds_up(command, tmp_path):
     done = explain(*command, "--node", "P4", "--top", 100, "--out", tmp_path / "causes.csv")
     assert done.stdout.splitlines()[-1] == str(tmp_path / "causes.csv")

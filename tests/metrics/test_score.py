@@ -1,5 +1,7 @@
 """Everything at once, against loops and other people's metrics."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -83,6 +85,11 @@ def test_it_is_a_table(classes):
     assert shown[0].split() == ["600", "nodes", "ours", "plain", "network"]
     assert len(shown) == 7
     assert "<td>accuracy</td>" in vg.metrics.score(pred, y)._repr_html_()
+
+
+def test_without_a_plain_network_there_is_no_column_for_it(classes):
+    pred, y = classes
+    assert "plain" not in str(vg.metrics.score(replace(pred, plain=None), y))
 
 
 def test_where_all_are_right_there_is_nothing_to_rank(classes):

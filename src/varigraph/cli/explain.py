@@ -28,6 +28,7 @@ from varigraph.cli.options import (
     OwnSeed,
     Root,
     Samples,
+    Sources,
     Task,
     Weights,
 )
@@ -69,6 +70,7 @@ def explain(
     task: Task = "classification",
     samples: Samples = None,
     dropout: Dropout = None,
+    sources: Sources = None,
     memory: Memory = "half",
     weights: Weights = None,
     arguments: Arguments = None,
@@ -128,6 +130,7 @@ def explain(
             of=of,
             method=method,
             links=links,
+            sources=None if sources is None else tuple(sources.split(",")),
             samples=samples,
             dropout=dropout,
             task=task,

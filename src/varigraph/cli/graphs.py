@@ -179,7 +179,7 @@ def links(
     Measured scores are kept: links.csv has both, and begins with the links about which they
     disagree; without scores it begins with the least likely links.
 
-    What was broken off goes on after the last finished fold.
+    If it is interrupted, the same command goes on after the last finished fold.
     """
     with explained(as_json=as_json), progress_bars() as show:
         from varigraph.studies.config import in_hundredths

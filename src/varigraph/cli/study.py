@@ -198,7 +198,7 @@ def sensitivity(
 ) -> None:
     """Train the paper's network once, then watch variance and error grow with input noise.
 
-    A study that was broken off goes on where it stopped.
+    A study that was interrupted goes on where it stopped.
     """
     with explained(as_json=as_json), progress_bars() as progress:
         from varigraph.studies import sensitivity as sensitivity_study

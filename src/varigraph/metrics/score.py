@@ -86,7 +86,7 @@ class Scores(Mapping[str, float]):
 
     @property
     def _cells(self) -> list[tuple[str, str, str]]:
-        head = [(f"{self.judged:,} nodes", "ours", "plain network")]
+        head = [(f"{self.judged:,} nodes", "ours", "plain network" if self.plain else "")]
         return head + [
             (name, f"{value:.4g}", f"{self.plain[name]:.4g}" if name in self.plain else "")
             for name, value in self._ours.items()

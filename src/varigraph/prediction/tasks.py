@@ -83,7 +83,7 @@ def _check_width(mean: Tensor, task: Task) -> None:  # [nodes, outputs]
     if task == "classification" and mean.shape[1] < 2:
         raise ModelError(
             f"the answer has shape {tuple(mean.shape)}, not one value per class for each node",
-            'one logit for yes or no is task="binary", a value task="regression"',
+            'for values say task="regression", for one logit of yes or no task="binary"',
         )
     if task == "binary" and mean.shape[1] > 1:
         raise ModelError(

@@ -135,7 +135,8 @@ class Division:
             raise MissingRuleError(
                 "all answers together are divided in closed form, and here there is none: "
                 f"{self.found.method}",
-                "ask node by node: vg.attribute(model, data, node=0)",
+                "ask about one node, node=0; where every layer has a rule, "
+                'method="first-order" divides what the rules say',
             )
         answers = answered(self.found, nodes, self.network, scale)
         output = answers.output(output)

@@ -137,7 +137,10 @@ class GraphAttribution:
             )
         if self.links:
             share = sum(link.share for link in self.links)
-            lines.append(f"these {len(self.links)} links, verified: {percent(share)}")
+            lines.append(
+                f"these {len(self.links)} links, verified, would take {percent(share)} of all "
+                "variance away"
+            )
         divided = (FEATURES, LINKS, INTERACTIONS)
         lines += [
             f"{each.part}: {each.remedy} ({percent(each.share)})"

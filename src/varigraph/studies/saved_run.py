@@ -79,7 +79,7 @@ class SavedRun:
             raise OptionError(
                 f"{folder} holds no predictions that can be read",
                 f"varigraph run {study.dataset} --seed {study.seed} --out {folder}, "
-                "which goes on where it was broken off",
+                "which goes on where it stopped",
             )
         source = LinkSource.of(study.links, graph)
         graph = source.in_study(study, graph, folder=folder, root=root, progress=progress)

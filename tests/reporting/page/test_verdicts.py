@@ -87,6 +87,15 @@ def test_a_better_rival_is_admitted():
     assert told(worse, graph)[-1].title == "Refusing what is trusted least pays."
 
 
+def test_a_difference_of_chance_is_no_difference():
+    prediction, graph = made_up(2000)
+    draw = torch.Generator().manual_seed(1)
+    other = prediction.mean * (1 + 0.02 * torch.rand(prediction.mean.shape, generator=draw))
+    for plain in (prediction.mean, other / other.sum(1, keepdim=True)):
+        verdict = told(replace(prediction, plain=plain), graph)[-1]
+        assert verdict.title == "Refusing by trust or by plain confidence: no clear difference."
+
+
 def test_the_gap_is_that_of_scikit_learn():
     draw = torch.Generator().manual_seed(0)
     trust = torch.rand(500, generator=draw).double()

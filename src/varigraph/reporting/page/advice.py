@@ -26,6 +26,8 @@ DRAWS = 400
 SMALL = 0.02
 #: Share of the answers to refuse.
 REFUSED = 0.1
+#: Standard errors (McNemar's) by which one way to refuse has to be better to be called so.
+TELLING = 2.0
 PUBLISHED = "diagonal"
 CALIBRATE = "vg.calibrate(pred, graph.y, nodes=graph.val_mask).apply(pred)"
 
@@ -178,22 +180,37 @@ def _refusal(subject: PageSubject) -> Verdict | None:
         return None
     assert subject.truth is not None
     nodes = subject.scored
-    ours = _left(subject.trust[nodes], ~subject.wrong[nodes])
+    ours = _kept_right(subject.trust[nodes], ~subject.wrong[nodes])
     confidence, best = subject.plain[nodes].max(1)
-    plain = _left(confidence, best == subject.truth[nodes])
-    text = (
-        f"Without the least trusted {_percent(REFUSED)} of the answers {_percent(ours)} are right, "
-        f"instead of {_percent(float((~subject.wrong[nodes]).double().mean()))}. Without those "
-        f"that the network by itself is least confident about, it is {_percent(plain)}."
+    plain = _kept_right(confidence, best == subject.truth[nodes])
+    kept = len(ours) - round(REFUSED * len(ours))
+    before, ours_left, plain_left = (
+        _percent(float(share))
+        for share in (
+            (~subject.wrong[nodes]).double().mean(),
+            ours.sum() / kept,
+            plain.sum() / kept,
+        )
     )
-    if ours >= plain:
+    text = (
+        f"Without the least trusted {_percent(REFUSED)} of the answers {ours_left} are right, "
+        f"instead of {before}. Without those that the network by itself is least confident about, "
+        f"it is {plain_left}."
+    )
+    better, only_one = int(ours.sum() - plain.sum()), int((ours != plain).sum())
+    if abs(better) <= TELLING * only_one**0.5:
+        title = "Refusing by trust or by plain confidence: no clear difference."
+        return Verdict("note", title, text)
+    if better > 0:
         return Verdict("note", "Refusing what is trusted least pays.", text)
     return Verdict("note", "Here the network's own confidence finds errors better.", text)
 
 
-def _left(trust: Tensor, right: Tensor) -> float:  # [nodes], [nodes] bool
-    kept = trust.argsort(stable=True)[round(REFUSED * len(trust)) :]
-    return float(right[kept].double().mean())
+def _kept_right(trust: Tensor, right: Tensor) -> Tensor:  # [nodes], [nodes] bool -> [nodes] bool
+    """Which answers are right and not among the least trusted."""
+    kept = right.clone()
+    kept[trust.argsort(stable=True)[: round(REFUSED * len(trust))]] = False
+    return kept
 
 
 def _percent(share: float) -> str:

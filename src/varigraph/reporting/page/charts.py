@@ -189,8 +189,9 @@ def _noise(levels: Levels, parts: Sequence[str]) -> dict[str, Any]:
 def _histogram(subject: PageSubject, *, judged: bool) -> dict[str, Any] | None:
     nodes = subject.scored if judged else torch.ones_like(subject.scored)
     wrong = _wrong(subject) if judged else torch.zeros(len(subject.mean), dtype=torch.bool)
-    found = VarianceBins.of(subject.variance[nodes], wrong)
-    if found is None:
+    variance = subject.variance[nodes]
+    found = VarianceBins.of(variance, wrong)
+    if found is None or float(variance.max()) < ALIKE * float(variance.min()):
         return None
     counts = {"right": found.right.tolist(), "wrong": found.wrong.tolist() if judged else None}
     return {"edges": rounded(found.edges), **counts}
@@ -209,6 +210,8 @@ def _wrong(subject: PageSubject) -> Tensor:  # [scored nodes] bool
 BINS = 40
 #: How far below the largest variance the first interval starts; what is below falls into it.
 DECADES = 6
+#: Variances whose largest is less than so many times the smallest have no histogram to look at.
+ALIKE = 1.01
 
 
 @dataclass(frozen=True, eq=False)

@@ -217,7 +217,7 @@ def _together(of_all: Callable[[], GraphAttribution]) -> dict[str, Any]:
     plan += (
         "vg.plan(model, graph, budget=20) chooses what to measure again."
         if share >= OUTSTANDING
-        else "No few measurements would help much."
+        else "Measuring only a few things again would not help much."
     )
     return {"together": listed, "plan": plan if listed else ""}
 

@@ -15,6 +15,10 @@ from varigraph.studies.own_model.answers import answered, chosen_nodes
 from varigraph.studies.own_model.subject import Subject
 
 NO_TEST = "the graph has no test_mask with known answers: nothing was judged"
+ALL_ALIKE = (
+    "the errors of these nodes do not grow with their error bars: calibrated, all answers have the "
+    "same one; which inputs to improve is said by the uncalibrated ones"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +87,22 @@ def calibrated(subject: Subject, *, nodes: str, kind: str, **options: Any) -> Ca
     chosen = chosen_nodes(nodes, graph)
     found = answered(subject, **options)
     calibrator = calibrate(found.prediction, graph.y, nodes=chosen, kind=kind)  # type: ignore[arg-type] # checked there
+    notes = (*found.notes, *_all_alike(calibrator))
     held_out = _test_nodes(graph.y, graph.get("test_mask"), chosen)
     if not len(held_out):
-        notes = (*found.notes, NO_TEST)
-        return Calibration(subject.title, calibrator, len(chosen), 0, None, None, notes)
+        untested = (*notes, NO_TEST)
+        return Calibration(subject.title, calibrator, len(chosen), 0, None, None, untested)
     after = calibrator.apply(found.prediction)
     before, after_all = (_measures(each, graph.y, held_out) for each in (found.prediction, after))
     return Calibration(
-        subject.title, calibrator, len(chosen), len(held_out), before, after_all, found.notes
+        subject.title, calibrator, len(chosen), len(held_out), before, after_all, notes
     )
+
+
+def _all_alike(calibrator: Calibrator) -> tuple[str, ...]:
+    """A note where error bars no longer differ from node to node."""
+    alike = calibrator.kind == "residual" and not bool(calibrator.learned["variance"][:, 0].any())
+    return (ALL_ALIKE,) if alike else ()
 
 
 def _test_nodes(y: Tensor, mask: Tensor | None, learned_from: list[int]) -> Tensor:  # [some]

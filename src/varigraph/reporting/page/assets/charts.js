@@ -114,6 +114,15 @@ function noise(found) {
   });
 }
 
+// Powers of ten, or where there are few of them 1, 2 and 5 times these: plotly sets what lies between in tiny digits.
+function logTicks(edges) {
+  const [low, high] = [edges[0], edges.at(-1)].map(Math.log10);
+  if (high - low >= 2) return { dtick: 1 };
+  const powers = Array.from({ length: Math.ceil(high) - Math.floor(low) + 1 }, (_, step) => Math.floor(low) + step);
+  const values = powers.flatMap((power) => [1, 2, 5].map((digit) => Number(`${digit}e${power}`)));
+  return { tickvals: values, ticktext: values.map(short) };
+}
+
 function histogram(found) {
   const middle = found.right.map((_, place) => Math.sqrt(found.edges[place] * found.edges[place + 1]));
   const width = found.right.map((_, place) => found.edges[place + 1] - found.edges[place]);
@@ -128,7 +137,7 @@ function histogram(found) {
       : [bars(found.right, "nodes", "right")],
     layout: {
       barmode: "stack", bargap: 0.05,
-      xaxis: { type: "log", title: { text: "variance of the answer" }, exponentformat: "power" },
+      xaxis: { type: "log", title: { text: "variance of the answer" }, exponentformat: "power", ...logTicks(found.edges) },
       yaxis: { title: { text: content.rows } },
     },
   });

@@ -19,7 +19,7 @@ const columns = [
       ...(nodes.low ? [{ key: "interval", label: "90 % interval", value: (node) => nodes.high[place(node)] - nodes.low[place(node)], text: (node) => MARKS[verdict(node)] + range(node), missed: true }] : []),
       { key: "trust", label: "Least trusted", roomy: true, value: (node) => nodes.rank[node], text: (node) => `${nodes.rank[node] + 1} of ${nodes.count}` },
     ]),
-  { key: "source", label: "Mainly due to", roomy: true, value: causeOf, text: (node) => (actions.main[node] < 0 ? "nothing" : `${causeOf(node)}, ${percent(actions.share[node])}`), sign: true },
+  { key: "source", label: "Mainly due to", roomy: true, value: causeOf, text: (node) => (actions.main[node] < 0 ? "nothing" : `${causeOf(node)}, ${Math.round(100 * actions.share[node])}\u00a0%`), sign: true },
   { key: "help", label: "What would help", roomy: true, value: remedyOf, text: remedyOf },
 ];
 
