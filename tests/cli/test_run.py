@@ -51,10 +51,10 @@ def test_what_is_printed_is_what_the_stored_predictions_say(first, folder):
     with np.load(folder / "predictions-12.npz") as stored:
         mean, plain = stored["mean"][test], stored["plain"][test]
     words = " ".join(first.stdout.split())
-    assert f"right about {100 * (mean.argmax(1) == y).mean():.1f} % of 543 test nodes" in words
+    assert f"gets {100 * (mean.argmax(1) == y).mean():.1f} % of 543 test nodes right" in words
     kept = plain.max(1).argsort(kind="stable")[54:]
     left = 100 * (plain.argmax(1) == y)[kept].mean()
-    assert f"own confidence it leaves {left:.1f} %." in words
+    assert f"plain network is least confident about, {left:.1f} %." in words
 
 
 def test_a_second_run_says_what_it_reused_and_speaks_json(first, folder):

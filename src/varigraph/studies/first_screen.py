@@ -113,8 +113,8 @@ class FirstScreen:
         sentences = (
             f"{outcome.title}: {sizes['all']:,} nodes of {sizes['classes']} classes. A network was "
             f"trained on {sizes['trained']:,} of them; now there is noise in the features, of "
-            f"variance {self.noise:g} % of their mean. It is right about "
-            f"{100 * self.ours.all:.1f} % of {sizes['tested']:,} test nodes; without the noise, "
+            f"variance {self.noise:g} % of their mean. It gets {100 * self.ours.all:.1f} % of "
+            f"{sizes['tested']:,} test nodes right; without the noise, "
             f"{100 * self.without_noise:.1f} %.",
             "Three of its answers: the most trusted, one in the middle, the least trusted",
             "\n".join(self._rows),
@@ -147,12 +147,16 @@ class FirstScreen:
     def _refusal(self) -> str:
         refused = f"{100 * REFUSED:.0f} %"
         found = (
-            f"Refusing the least trusted {refused} leaves {100 * self.ours.left:.1f} % right, with "
-            f"a trust that was learned on {self.sizes['learned']:,} validation nodes"
+            f"Without the {refused} of the answers that are trusted least, "
+            f"{100 * self.ours.left:.1f} % are right (trust was learned on "
+            f"{self.sizes['learned']:,} validation nodes)"
         )
         if self.plain is None:
             return f"{found}."
-        return f"{found}; by the network's own confidence it leaves {100 * self.plain.left:.1f} %."
+        return (
+            f"{found}; without the {refused} that the plain network is least confident about, "
+            f"{100 * self.plain.left:.1f} %."
+        )
 
     def _fidelity(self) -> str:
         found = self.brute_force
