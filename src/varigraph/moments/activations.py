@@ -102,13 +102,15 @@ def elementwise(rule: Activation) -> Activation:
     return cast(Activation, wraps(rule)(_recording(rule, partial(_at_once, rule))))
 
 
-def written_out(derivatives: Callable[..., Derivatives]) -> Callable[[Activation], Activation]:
+def written_out(
+    derivatives: Callable[..., Derivatives],
+) -> Callable[[Callable[..., Gaussian]], Callable[..., Gaussian]]:
     """The same where the derivatives are written down, which takes a fraction of the time.
 
     Args:
         derivatives: takes what the rule takes.
     """
-    return lambda rule: cast(Activation, wraps(rule)(_recording(rule, derivatives)))
+    return lambda rule: wraps(rule)(_recording(rule, derivatives))
 
 
 def _recording(
