@@ -271,9 +271,9 @@ def test_columns_of_noise_are_seen_by_the_matrix(name):
         if operator.matrix is None
         else (operator.matrix.rows, operator.matrix.columns)
     )
-    dense = torch.zeros(NODES, NODES, width, 2, dtype=torch.float64)
+    dense = torch.zeros(NODES, NODES, 2, width, dtype=torch.float64)
     dense.index_put_(at, found, accumulate=True)
-    assert torch.allclose(dense, torch.einsum("uovi,ir->uvor", matrix, root))
+    assert torch.allclose(dense, torch.einsum("uovi,ir->uvro", matrix, root))
 
 
 @pytest.mark.parametrize("name", ["slopes", "factor", "a number", "within groups"])

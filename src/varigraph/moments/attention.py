@@ -38,8 +38,8 @@ class HeadSum(Operator):
         return found
 
     def of_root(self, root: Tensor) -> Tensor:  # noqa: D102
-        by_head: Tensor = root.unflatten(0, (self.weight.shape[1], -1))
-        return (self.weight[:, :, None, None] * by_head).flatten(1, 2)
+        by_head: Tensor = root.T.unflatten(1, (self.weight.shape[1], -1))
+        return (self.weight[:, None, :, None] * by_head).flatten(2)
 
     def sums(self, x: Tensor) -> Tensor:  # [nodes, heads * channels]
         """The sum itself."""
@@ -229,8 +229,8 @@ class ScoreSum(Operator):
         return found
 
     def of_root(self, root: Tensor) -> Tensor:  # noqa: D102
-        scores = self._scores(root.T[None], self.key).mT  # [entries, heads, rank]
-        return (self._heads(self.message)[..., None] * scores[:, :, None]).flatten(1, 2)
+        scores = self._scores(root.T[None], self.key)  # [entries, rank, heads]
+        return (scores[..., None] * self._heads(self.message)[:, None]).flatten(2)
 
     @property
     def numbers(self) -> Iterator[Tensor]:  # noqa: D102
@@ -283,7 +283,7 @@ class HeadJacobian(Operator):
 
     def of_root(self, root: Tensor) -> Tensor:  # noqa: D102
         heads: Tensor = root.unflatten(0, (self.jacobian.shape[1], -1))  # [heads, d, rank]
-        return (self.jacobian @ heads).flatten(1, 2)
+        return (self.jacobian @ heads).flatten(1, 2).mT
 
     @property
     def numbers(self) -> Iterator[Tensor]:  # noqa: D102

@@ -150,9 +150,15 @@ class Cotangents:
 
     def at(self, other: Cotangents) -> Cotangents:
         """The cotangents of these at other pairs, all of which must be among them."""
-        if self.keys is other.keys:
+        if self.row is other.row and self.column is other.column:
             return self
         return other.with_values(self.values[torch.searchsorted(self.keys, other.keys)])
+
+    def on(self, other: Cotangents) -> Cotangents:
+        """The same at other pairs, which hold all of these: zero where there was none."""
+        if len(self.row) == len(other.row):
+            return self
+        return self._on(other.keys)
 
     def __add__(self, other: Cotangents) -> Cotangents:
         """Cotangents that meet at the same pair add up."""

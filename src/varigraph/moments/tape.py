@@ -80,7 +80,7 @@ class Operator(ABC):
         return None
 
     def of_root(self, root: Tensor) -> Tensor | None:  # [features, rank]
-        """The same columns of noise at every node, as y sees them from each: ``[.., out, rank]``.
+        """The same columns of noise at every node, as y sees them from each: ``[.., rank, out]``.
 
         One block for every entry of its matrix, or for every node where it has none; None where
         nobody has written it down.

@@ -20,6 +20,9 @@ LAYERS = {
     "GATv2": lambda i, o, heads: gnn.GATv2Conv(i, o, heads=heads),
     "Transformer": lambda i, o, heads: gnn.TransformerConv(i, o, heads=heads),
 }
+#: Numbers of each node through which all goes behind the first layer, which has 8: three classes,
+#: in GATv2 for either end of a link. The Transformer's queries, keys, values and skips are 12.
+NARROWEST = {"GAT": 3, "GATv2": 6, "Transformer": 8}
 
 
 class Network(nn.Module):
@@ -60,7 +63,9 @@ def test_both_ways_agree(name, graph, monkeypatch):
 
     monkeypatch.setattr(method.NoiseBlocks, "of", watched)
     short = asked(network, graph)
-    assert any(blocks is not None for blocks in used)
+    (blocks,) = [blocks for blocks in used if blocks is not None]
+    assert blocks.kept.shape[2] == 8
+    assert blocks.of_narrow.shape[2] == NARROWEST[name]
     monkeypatch.setattr(method.NoiseBlocks, "of", lambda *given: None)
     long = asked(network, graph)
     assert torch.allclose(short.logits.var, long.logits.var, rtol=2e-3)
@@ -88,7 +93,9 @@ def test_blocks_that_do_not_fit_are_not_made(graph, monkeypatch):
     network, found = Network(LAYERS["GAT"]), []
     of = NoiseBlocks.of
     monkeypatch.setattr(
-        method.NoiseBlocks, "of", lambda entry, root, room: found.append(of(entry, root, 1)) or None
+        method.NoiseBlocks,
+        "of",
+        lambda entry, root, _, tape: found.append(of(entry, root, 1, tape)) or None,
     )
     asked(network, graph)
     assert found

@@ -141,7 +141,7 @@ class FirstOrder:
         found: dict[int, NoiseBlocks] = {}
         for entry in tape.entries:
             if not any(parent.number in needed for parent, _ in entry.parents):
-                blocks = NoiseBlocks.of(entry, root, room)
+                blocks = NoiseBlocks.of(entry, root, room, tape)
                 if blocks is not None:
                     found[entry.value.number] = blocks
                     room -= blocks.bytes
@@ -243,7 +243,8 @@ class FirstOrder:
     ) -> tuple[CorrelatedLogits, Tensor]:  # -> [rows]
         """Logits of some nodes, and which of them lose too much by the rank of the root."""
         mean, ends = self.whole.output.mean[rows], self.ends if root is self.root else {}
-        responses = self.responses(rows, self.wanted, ends)
+        narrow = {value.number for blocks in ends.values() for value in blocks.narrow}
+        responses = self.responses(rows, self.wanted | narrow, ends)
         none = torch.zeros_like(mean[:, :, None] @ mean[:, None])
         block = Block(
             rows=rows,
@@ -252,8 +253,16 @@ class FirstOrder:
             mean=mean,
             shares=dict.fromkeys(self.question.parts, none),
             poor=torch.zeros(len(rows), dtype=torch.bool, device=rows.device),
-            ended=[Ended(ends[number], pairs) for number, pairs in responses.ended.items()],
+            ended=_ended(responses, ends),
         )
         for share in self.shares:
             share.add_to(block)
         return CorrelatedLogits(block.mean, block.shares, block.bent), block.poor
+
+
+def _ended(responses: Responses, ends: Mapping[int, NoiseBlocks]) -> list[Ended]:
+    """Where responses have ended, with those of the narrow values on the way there."""
+    return [
+        Ended(ends[number], pairs, [responses.of[value.number] for value in ends[number].narrow])
+        for number, pairs in responses.ended.items()
+    ]

@@ -295,12 +295,23 @@ def _bent(pairs: Cotangents, curvature: Tensor, shared: Tensor) -> Tensor:  # [r
     half = shared.new_zeros(pairs.rows, classes, len(b))
     for some in row_slices(len(shared), size * len(b), shared.device):
         bent = pairs.values[some] * curvature[pairs.column[some]][:, None]
-        products = shared[some, b] * shared[some, c]
+        products = _products(shared[some])
         half.index_add_(0, pairs.row[some], bent @ products.mT)
     whole = half.new_empty(pairs.rows, classes, classes, classes)
     whole[:, :, b, c] = half
     whole[:, :, c, b] = half
     return whole
+
+
+def _products(values: Tensor) -> Tensor:  # [pairs, classes, size] -> [pairs, half of them, size]
+    """Of every two classes, in the order of their pairs."""
+    classes, first = values.shape[1], 0
+    found = values.new_empty(len(values), classes * (classes + 1) // 2, values.shape[2])
+    for b in range(classes):
+        last = first + classes - b
+        torch.mul(values[:, b : b + 1], values[:, b:], out=found[:, first:last])
+        first = last
+    return found
 
 
 class _Covariances:
