@@ -12,7 +12,7 @@ from torch import nn
 
 from varigraph.choices import Method, Reading, Task
 from varigraph.distributed.answer import PartedAnswer, is_answer_of, write_about, write_part
-from varigraph.distributed.asked import Asked, Asking, guarded, make_room
+from varigraph.distributed.asked import Asked, Asking, guarded, little_to_sweep, make_room
 from varigraph.distributed.exchange import Exchange, Nobody, Processes, Sent, joined
 from varigraph.distributed.in_turn import InTurn
 from varigraph.distributed.network import Reach, check_neighbours_suffice
@@ -116,7 +116,7 @@ def predict(
         processes.agree(None if run is None else run.meant, error)
         assert run is not None  # or there was an error
         if work is not None:
-            with guarded(model):
+            with guarded(model), little_to_sweep():
                 run.write(work)
         return run.made(method)
 
