@@ -26,6 +26,8 @@ FEW_VALUES = (
     "behind uncertain links class probabilities have few values, and closed forms take them as "
     "continuous"
 )
+#: What may be off where masks act.
+UNDER_MASKS = "class probabilities under dropout are approximate"
 
 
 def auto(question: Question) -> Prediction:
@@ -150,5 +152,5 @@ def _culprits(answer: Prediction, question: Question) -> str:
     """What may be the matter with an answer in closed form."""
     names = ", ".join((*answer.approximate, *answer.as_written))
     if not names and not _has_coins(question):
-        return "class probabilities under dropout are approximate"
+        return UNDER_MASKS
     return f"the rule of {names or 'uncertain links'} is approximate"

@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 
 from varigraph.errors import MissingRuleError
 from varigraph.moments.links import Coins
-from varigraph.prediction.auto import FEW_VALUES, reason_to_draw
+from varigraph.prediction.auto import FEW_VALUES, UNDER_MASKS, reason_to_draw
 from varigraph.prediction.first_order.method import FirstOrder
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question
@@ -25,8 +25,8 @@ from varigraph.quantify.graph_attribution import GraphAttribution
 from varigraph.quantify.shares import ColumnShare, FeatureShare, LinkShare, Names, NodeShare, Scale
 from varigraph.quantify.slopes import Causes, by_slopes, causes_at
 
-#: What the name of a method starts with that draws, though there may be a closed form.
-DRAWN_ALL_THE_SAME = f"sampled: {FEW_VALUES}"
+#: What the names of methods start with that draw, though there may be a closed form.
+DRAWN_ALL_THE_SAME = tuple(f"sampled: {why}" for why in (FEW_VALUES, UNDER_MASKS))
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class Division:
     @cached_property
     def network(self) -> FirstOrder | None:
         """The linearised network; None where answers were drawn for want of a closed form."""
-        if not self.found.method.startswith((CLOSED, DRAWN_ALL_THE_SAME)):
+        if not self.found.method.startswith((CLOSED, *DRAWN_ALL_THE_SAME)):
             return None
         try:
             with torch.no_grad(), without_dropout_notice():
