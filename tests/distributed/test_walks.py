@@ -13,7 +13,7 @@ from varigraph.distributed.parts import Partition
 from varigraph.distributed.walks import Walks
 from varigraph.errors import ModelError
 
-NODES, STEPS = 120, 3
+NODES, STEPS = 60, 3
 
 
 def long_graph():
@@ -72,7 +72,7 @@ def test_a_part_is_answered_as_in_the_whole_graph(parts, tmp_path, kind, method,
 def test_no_more_is_read_than_walks_reach(parts):
     """Of three layers: nodes three steps away whole, those four away for what they link to."""
     walks = Walks(parts, Net("GCNConv"), "first-order", None, {"memory": "1GiB"})
-    nodes = np.arange(40, 44)
+    nodes = np.arange(20, 24)
     data = walks._sufficient(nodes)
     found = walks.reached(nodes, STEPS)
     assert data.num_nodes == len(found.nodes) < NODES

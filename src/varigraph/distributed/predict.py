@@ -104,7 +104,7 @@ def predict(
         "memory": memory,
         "progress": progress,
     }
-    with joined() as processes:
+    with joined() as processes, little_to_sweep():
         run, error = None, None
         try:
             method = one_of("method", method, get_args(PartedMethod))
@@ -116,7 +116,7 @@ def predict(
         processes.agree(None if run is None else run.meant, error)
         assert run is not None  # or there was an error
         if work is not None:
-            with guarded(model), little_to_sweep():
+            with guarded(model):
                 run.write(work)
         return run.made(method)
 
