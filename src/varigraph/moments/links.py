@@ -274,9 +274,9 @@ class LinkProbabilities:
 
         A layer asks for the same links in every run: they are looked up once.
         """
-        before = self._looked_up.get("links")
+        before = self._looked_up.get("latest")
         if before is None or not _same(links, *before[:2]):
-            before = self._looked_up["links"] = (links, links._version, self._found(links))
+            before = self._looked_up["latest"] = (links, links._version, self._found(links))
         return before[2]
 
     def _found(self, links: Tensor) -> Tensor:  # [2, m] -> [m]
