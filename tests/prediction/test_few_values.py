@@ -107,7 +107,5 @@ def test_masks_that_multiply_by_default():
     assert abs(float(closed.total.sum() / var.sum()) - 1) > 0.1
     pred = vg.predict(model, data, **options)
     assert pred.method.startswith("sampled: class probabilities under dropout")
-    if float(prob.min()) == 0.95:
-        return  # of one node half the variance is in what happens once in thousands of draws
     more = vg.predict(model, data, samples=4000, **options)
     assert bool(((more.total - var).abs() <= ERRORS * more.std_error.total).all())
