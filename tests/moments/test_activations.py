@@ -35,25 +35,25 @@ def test_relu_keeps_its_digits_far_from_the_kink():
     assert (got.mean.item(), got.var.item()) == pytest.approx((1000.0, 0.01), rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        F.relu,
-        F.elu,
-        F.gelu,
-        F.silu,
-        torch.tanh,
-        torch.sigmoid,
-        F.softplus,
-        F.mish,
-        F.softsign,
-        F.relu6,
-        F.hardswish,
-        F.hardshrink,
-        torch.abs,
-        torch.sin,
-    ],
-)
+FUNCTIONS = [
+    F.relu,
+    F.elu,
+    F.gelu,
+    F.silu,
+    torch.tanh,
+    torch.sigmoid,
+    F.softplus,
+    F.mish,
+    F.softsign,
+    F.relu6,
+    F.hardswish,
+    F.hardshrink,
+    torch.abs,
+    torch.sin,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("mean", [-1e4, 0.0, 1e4])
 @pytest.mark.parametrize("var", [0.0, 1e-30, 1e6, 1e8])
 def test_nothing_breaks_at_extremes(function, mean, var):
@@ -62,6 +62,20 @@ def test_nothing_breaks_at_extremes(function, mean, var):
     assert got.var.item() >= 0
     if var == 0:
         assert got.mean.item() == pytest.approx(function(torch.tensor(mean)).item(), abs=1e-6)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_batches_of_masks_are_those_of_single_ones(function):
+    """With tails so wide, and others so narrow, that rules take all of their ways."""
+
+    def moments(mean, var):
+        got = function(Gaussian(mean, var))
+        return got.mean, got.var
+
+    grid = itertools.product([-40.0, -1.0, 0.0, 3.0], [0.0, 1e-6, 1.0, 1e4])
+    mean, var = torch.tensor(list(grid)).T.reshape(2, 2, 8, 1)
+    for found, want in zip(torch.vmap(moments)(mean, var), moments(mean, var), strict=True):
+        torch.testing.assert_close(found, want)
 
 
 def by_adaptive_integration(mean, std):

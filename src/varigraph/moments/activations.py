@@ -170,11 +170,15 @@ def normal_cdf(x: Tensor) -> Tensor:
     return tail / 2
 
 
-def _elu_derivatives(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Derivatives:
+def _elu_derivatives(
+    x: Gaussian, alpha: float = 1.0, inplace: bool = False, *, batched: bool = False
+) -> Derivatives:
     r"""Moments, slope and half of the bend.
 
     .. math::
         g = \Phi + \alpha I_1 \qquad c = \alpha I_1 + (1 - \alpha) \varphi / \sigma
+
+    In a batch of masks (torch.vmap) nothing can depend on what single numbers are.
     """
     mean, var = x.mean.double(), x.var.double()
     var = var.clamp_min(LEAST**2 * (1 + mean.detach().square()))
@@ -182,7 +186,7 @@ def _elu_derivatives(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> 
     ratio = mean / std
     density = torch.exp(-ratio.square() / 2)
     above, pulled = normal_cdf(ratio), std * density / math.sqrt(2 * math.pi)
-    none, one, two = (_below(k, mean, std, ratio, density) for k in (0, 1, 2))
+    none, one, two = (_below(k, mean, std, ratio, density, batched) for k in (0, 1, 2))
     lift = alpha * (ratio < -FAR).to(mean)
     rest, positive = lift - alpha, mean * above + pulled
     first = positive + lift * above + alpha * one + rest * none
@@ -216,7 +220,7 @@ def elu(x: Gaussian, alpha: float = 1.0, inplace: bool = False) -> Gaussian:
     Where nearly all lies below 0, :math:`c = \alpha` keeps both small, so that nothing cancels.
     Where the tilted densities of :math:`I_k` lie there too, or all lies above, one side is all.
     """
-    return _elu_derivatives(x, alpha)[0]
+    return _elu_derivatives(x, alpha, batched=True)[0]
 
 
 def _exponential_spread(mean: Tensor, std: Tensor) -> Tensor:
@@ -225,13 +229,18 @@ def _exponential_spread(mean: Tensor, std: Tensor) -> Tensor:
     return torch.exp(2 * mean.clamp_max(0) + var) * torch.expm1(var)
 
 
-def _below(k: int, mean: Tensor, std: Tensor, ratio: Tensor, density: Tensor) -> Tensor:
+def _below(
+    k: int, mean: Tensor, std: Tensor, ratio: Tensor, density: Tensor, batched: bool
+) -> Tensor:
     r""":math:`E[e^{kx}; x < 0]`, without a product of the large and the small."""
     tail = ratio + k * std
     near = tail < WIDE
     power = torch.where(near, k * mean + (k * std).square() / 2, -torch.inf)
     found = torch.exp(power) * normal_cdf(-tail)
     wide = ~near & (ratio < UNFELT)
+    if batched:
+        right = density / 2 * torch.special.erfcx(tail.clamp_min(0) / math.sqrt(2))
+        return torch.where(wide, right, found)
     if bool(wide.any()):
         right = density[wide] / 2 * torch.special.erfcx(tail[wide] / math.sqrt(2))
         found = found.index_put((wide,), right)
