@@ -34,7 +34,8 @@ users, items and tags). The question is the variance of the logits under
 - **noisy features**: noise of 12 % of the spread of each feature, or
 - **removed links**: each link is there with a chance between 0.8 and 1 (`links="removed"`),
 
-asked with `method="auto"`. The answer comes
+asked with `method="auto"`, as values (`task="regression"`), because class probabilities behind
+uncertain links are sampled whatever the layers are. The answer comes
 
 - in **closed form**: every layer has a rule, or is followed as it is written because every step in
   it has one, or is differentiated by torch,
@@ -62,8 +63,12 @@ def layers() -> list[str]:
 
 
 def verdict(name: str, source: str) -> Any:
-    """How the library does on two layers, against brute force."""
-    return corpus("judgement").judged(corpus("convolutions").CONVOLUTIONS[name], source)
+    """How the library does on two layers, against brute force.
+
+    Logits are asked for as values: behind uncertain links classes would be drawn in any case.
+    """
+    network = corpus("convolutions").CONVOLUTIONS[name]
+    return corpus("judgement").judged(network, source, task="regression")
 
 
 def said(found: Any) -> str:

@@ -49,7 +49,18 @@ def test_with_a_graph_functions_are_listed_and_the_verdict_is_that_of_auto(netwo
     functions = by_name(found["functions"])
     assert list(functions) == ["relu()", "dropout()"]
     assert functions["relu()"]["exactness"] == "exact"
+    assert found["reason"].startswith("if draws agree, since class probabilities under dropout")
     auto = vg.predict(network(networks), small_graph(x_var=0.02), samples=3).method
+    assert auto.startswith(f"{found['method']}: 100 draws have ")
+
+
+def test_uncertain_links_are_drawn_as_auto_draws_them(networks, graph_file):
+    graph = small_graph(x_var=0.02, edge_prob=torch.full((30,), 0.8))
+    torch.save(graph, graph_file)
+    done = check(f"{networks}:Net", graph_file, "--json")
+    assert done.exit_code == 1  # it would sample
+    found = json.loads(done.stdout)
+    auto = vg.predict(network(networks), graph).method
     assert auto == f"{found['method']}: {found['reason']}"
 
 
@@ -61,7 +72,7 @@ def test_every_function_without_a_rule_is_named_not_only_the_first(networks, gra
     none = "no rule: by derivatives"
     assert rules == {"sinh()": none, "erf()": none, "sub()": "arithmetic.sub"}
     model, graph = network(networks, "Waves"), small_graph(x_var=0.02)
-    assert found["reason"] == "if draws agree with the approximate rule of sinh, erf"
+    assert found["reason"] == "if draws agree, since the rule of sinh, erf is approximate"
     pred = vg.predict(model, graph, method="first-order", samples=0)
     assert pred.approximate == ("sinh", "erf")
 

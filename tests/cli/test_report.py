@@ -84,9 +84,9 @@ def test_the_page_goes_into_the_folder_and_the_noise_can_be_chosen(copied):
 
 def test_an_audit_is_shown_where_it_is_asked_for(copied):
     assert report(copied, "--audit", 4, *NONE).exit_code == 0
-    assert (
-        "first-order against brute force" in content_of(copied / "report.html")["making"]["audit"]
-    )
+    said = content_of(copied / "report.html")["making"]["audit"]
+    assert "first-order (class probabilities are rough behind masks that multiply)" in said
+    assert ") against brute force" in said
 
 
 def test_a_run_that_was_cut_short_says_so(copied):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 import varigraph as vg
-from corpus.asking import SAMPLES, asked
+from corpus.asking import asked
 from corpus.draws import GROUPS, TO_BE_SURE, Truth, truth
 from corpus.laws import is_own_answer, unchanged
 from corpus.registry import Network
@@ -44,12 +45,18 @@ class Verdict:
     near: bool = False
 
 
-def judged(network: Network, source: str) -> Verdict:
-    """The answer against brute force."""
+def judged(network: Network, source: str, **options: Any) -> Verdict:
+    """The answer against brute force.
+
+    Args:
+        network: the network.
+        source: what is uncertain.
+        options: of ``vg.predict``, where others than a user's are meant.
+    """
     model = network.trained()  # what goes wrong there is our own mistake
     try:
         with unchanged(model):
-            answer = asked(network, source, model=model)
+            answer = asked(network, source, model=model, **options)
     except AssertionError:
         raise
     except VarigraphError as error:
@@ -73,7 +80,7 @@ def compared(answer: vg.Prediction, true: Truth, source: str) -> Verdict:
         return Verdict("off" if bool(var.any()) else state, said)
     if state == "sampled":
         error = _spread(true, lambda real: _total(var, real)) * math.sqrt(
-            1 + len(true.logits) / SAMPLES
+            1 + len(true.logits) / answer.samples
         )
         right = abs(total - 1) <= 3 * error
         return Verdict(state if right else "off", said, median, total, error)

@@ -38,7 +38,7 @@ def test_overlaps_are_products_of_arrays(seed, share, dtype, at_once, columns):
     chains = {"": [], "a": [one], "b": [two], "ab": [one, two], "aba": [one, two, one]}
     arrays = {"": torch.eye(NODES, dtype=dtype), "a": a, "b": b, "ab": a @ b, "aba": a @ b @ a}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_ONCE", at_once)
+        patch.setattr(module, "AT_ONCE", {"cpu": at_once})
         found = overlaps(chains, node, 2**30)
     assert len(found) == 15
     for (x, y), got in found.items():

@@ -68,7 +68,7 @@ def test_the_closed_form_by_name_says_that_it_is_rough():
     model, data = sharp(gnn.GraphConv), graph()
     named = {"method": "first-order", "links": "bernoulli", "sources": ["links"]}
     rough = vg.predict(model, data, **named)
-    assert rough.method == "first-order, class probabilities rough behind uncertain links"
+    assert rough.method == "first-order: class probabilities are rough behind uncertain links"
     assert rough.std_error is None
     assert vg.predict(model, data, task="regression", **named).method == "first-order"
     data.edge_prob = torch.ones_like(data.edge_prob)

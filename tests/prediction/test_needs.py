@@ -61,7 +61,8 @@ def test_what_is_too_large_is_refused_before_the_work_and_what_is_asked_for_is_e
             TooLargeError, match=r"need \d+ MiB, more than the memory of 24 MiB"
         ) as e:
             vg.predict(model, data, memory="24MiB", **asked)
-    assert vg.predict(model, data, memory=needed(e.value), **asked).method == method
+    answer = vg.predict(model, data, memory=needed(e.value), **asked)
+    assert answer.method.partition(": ")[0] == method
 
 
 def test_the_walks_of_one_node_may_be_too_many():

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from varigraph.errors import ModelError, VarigraphError
-from varigraph.options import place_of
+from varigraph.errors import MissingRuleError, ModelError, TooLargeError, VarigraphError
+from varigraph.options import place_of, warn
 from varigraph.prediction.agreement import COINS, MASKS, NOISE, Wanted, agreement
 from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.network_call import came_from
+from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, silent
 from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
@@ -39,7 +40,7 @@ def auto(question: Question) -> Prediction:
     """
     if (draws := draws_of_links(question)) > 0 and question.weights != "closed-form":
         try:
-            return _drawn(question, FEW_VALUES, draws)
+            return _noted(_drawn(question, FEW_VALUES, draws), question)
         except ModelError:  # closed forms may do without what stands in the way of runs
             pass
     try:
@@ -52,7 +53,29 @@ def auto(question: Question) -> Prediction:
     wanted = _wanted(answer, question)
     if wanted is not None:
         return _checked(answer, question, wanted)
-    return replace(answer, method=f"{answer.method}: {_rules(answer)}")
+    return answer.because(_rules(answer))
+
+
+def foreseen(question: Question) -> tuple[str, str]:
+    """The method that ``auto`` would take, and why, as far as it is known without a draw."""
+    if draws_of_links(question) > 0:
+        return "sampled", FEW_VALUES
+    try:
+        answer = first_order(question)
+    except (MissingRuleError, TooLargeError) as error:
+        return "sampled", error.problem.splitlines()[0].rstrip(":")
+    if _wanted(answer, question) is None:
+        return "first-order", _rules(answer)
+    return "first-order", f"if draws agree, since {_culprits(answer, question)}"
+
+
+def _noted(answer: Prediction, question: Question) -> Prediction:
+    """An answer drawn at once; a closed form would have said that there are no masks."""
+    masks = [name for name, source in SOURCES.items() if source.masks]
+    asked = question.samples > 0 and any(name in question.parts for name in masks)
+    if asked and not any(bool(answer.by_source[name].any()) for name in masks):
+        warn(NO_DROPOUT)
+    return answer
 
 
 def draws_of_links(question: Question) -> int:
@@ -122,7 +145,7 @@ def _draws(question: Question, least: int) -> int:
 
 def _drawn(question: Question, why: str, least: int = 0) -> Prediction:
     answer = sampled(replace(question, draws=_draws(question, least)))
-    return replace(answer, method=f"{answer.method}: {why}")
+    return answer.because(why)
 
 
 def _checked(answer: Prediction, question: Question, wanted: Wanted) -> Prediction:
@@ -139,12 +162,12 @@ def _checked(answer: Prediction, question: Question, wanted: Wanted) -> Predicti
         found = agreement(answer, draw, wanted)
     except ModelError as error:
         why = f"not checked, because {error.problem.splitlines()[0]}"
-        return replace(answer, method=f"{answer.method}: {why}")
+        return answer.because(why)
     if found.passes or question.weights == "closed-form":
-        return replace(answer, method=f"{answer.method}: {found}")
+        return answer.because(str(found))
     why = f"{_culprits(answer, question)}, and off here: {found}"
     if kept:
-        return replace(by_sample(kept[0], question), method=f"sampled: {why}")
+        return by_sample(kept[0], question).because(why)
     return _drawn(question, why, wanted.enough)
 
 

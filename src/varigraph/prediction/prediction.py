@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -246,6 +246,10 @@ class Prediction:
             OptionError: matplotlib is not installed.
         """
         return figure(self, level)
+
+    def because(self, why: str) -> Prediction:
+        """The same, with why its method was taken in place of what the method says of itself."""
+        return replace(self, method=f"{self.method.partition(': ')[0]}: {why}")
 
     def _repr_html_(self) -> str:
         return html(self)

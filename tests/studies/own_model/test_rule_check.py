@@ -17,7 +17,7 @@ def test_rows_are_the_layers_and_not_their_parts():
     found = rules(GraphSAGE(5, 4, 2, 3, dropout=0.5, norm="batch"))
     assert found["the model itself"] == OWN_CODE
     assert found["convs.0"] == "convolutions.sage_conv"
-    assert found["act"] == "activations.relu"
+    assert found["act"] == "pieces.relu"
     assert found["dropout"] == "layers.dropout"
     assert found["norms.0.module"] == "layers.batch_norm"
     assert not [name for name in found if "lin_" in name or "aggr" in name]
@@ -68,4 +68,4 @@ def test_approximate_rules_are_named_in_the_verdict():
     model = GraphSAGE(graph.num_features, 4, 2, 3, norm="LayerNorm").eval()
     found = rule_check(model, graph)
     assert found.method == "first-order"
-    assert found.reason == "if draws agree with the approximate rule of LayerNorm"
+    assert found.reason == "if draws agree, since the rule of LayerNorm is approximate"

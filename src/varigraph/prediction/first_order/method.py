@@ -53,7 +53,7 @@ def _first_order(question: Question) -> Prediction:
         len(network.rows),
         question,
         active=network.active,
-        method="first-order" + network.doubt,
+        method=": ".join(["first-order", *network.doubts]),
         approximate=network.whole.approximate,
     )
     return replace(answer, as_written=network.whole.as_written)
@@ -82,16 +82,16 @@ class FirstOrder:
         return cls(question, whole, alone)
 
     @property
-    def doubt(self) -> str:
-        """What makes class probabilities, right as the logits are, not to be trusted."""
+    def doubts(self) -> list[str]:
+        """What makes class probabilities doubtful, right as the logits are."""
         question = self.question
         if question.task == "regression":
-            return ""
+            return []
         masks = {name for name, source in SOURCES.items() if source.masks}
         several = sum(noise.source in masks for noise in self.whole.tape.noises) > 1
         links = question.links is not None and question.links.uncertain
         found = ["uncertain links"] * links + ["masks that multiply"] * several
-        return f", class probabilities rough behind {' and '.join(found)}" if found else ""
+        return [f"class probabilities are rough behind {' and '.join(found)}"] if found else []
 
     @cached_property
     def shares(self) -> list[Share]:

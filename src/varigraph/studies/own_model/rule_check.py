@@ -17,13 +17,13 @@ from torch_geometric.nn import MessagePassing
 
 from varigraph.choices import Task
 from varigraph.data.graph_parts import links
-from varigraph.errors import MissingRuleError, OptionError, TooLargeError
+from varigraph.errors import OptionError
 from varigraph.moments import uncovered
 from varigraph.moments.gaussian import ABOUT
 from varigraph.moments.registry import FUNCTIONS, TRANSPARENT, Rule, rule_for_layer
 from varigraph.moments.shapes import MOVES, moves_alike
+from varigraph.prediction.auto import foreseen
 from varigraph.prediction.calling import Forward, caller
-from varigraph.prediction.first_order.method import first_order
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.predict import ask
 
@@ -189,16 +189,9 @@ def _verdict(
     if ends is not None and ends.numel():
         busiest = int(torch.bincount(ends[1]).argmax())
     question = ask(model, graph, forward=forward, task=task, memory=memory, nodes=[busiest])
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message=re.escape(NO_DROPOUT))
-            answer = first_order(question)
-    except (MissingRuleError, TooLargeError) as error:
-        return "sampled", error.problem.splitlines()[0].rstrip(":")
-    if answer.approximate:
-        names = ", ".join(answer.approximate)
-        return "first-order", f"if draws agree with the approximate rule of {names}"
-    return "first-order", "every layer has a rule"
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=re.escape(NO_DROPOUT))
+        return foreseen(question)
 
 
 #: Functions by what they are called, with their rules; None for those that have none.
