@@ -75,6 +75,25 @@ def test_the_closed_form_by_name_says_that_it_is_rough():
     assert vg.predict(model, data, **named).method == "first-order"
 
 
+@pytest.mark.parametrize("method", ["first-order", "auto"])
+def test_doubtful_answers_name_approximate_rules_too(method):
+    class Normed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.norm = gnn.GraphConv(3, 4), gnn.LayerNorm(4, mode="node")
+            self.out = nn.Linear(4, 2)
+
+        def forward(self, x, edge_index):
+            return self.out(self.norm(self.conv(x, edge_index)))
+
+    torch.manual_seed(0)
+    options = {"links": "removed", "weights": "closed-form", "sources": ["links"]}
+    pred = vg.predict(Normed().double().eval(), graph(), method=method, **options)
+    assert pred.method.startswith("first-order (approximate ")
+    assert pred.approximate
+    assert all(name in pred.method for name in pred.approximate)
+
+
 def test_links_that_are_hardly_ever_gone_are_left_to_closed_forms():
     model, data = sharp(gnn.GraphConv), graph()
     data.edge_prob = torch.full_like(data.edge_prob, 0.9999)

@@ -24,6 +24,8 @@ BUYS, BOUGHT, KNOWS = (
 )
 CHANCES = (0.5, 0.7, 0.8)
 FRIENDS = 0.6
+#: All that is uncertain of a network without dropout.
+EXACT = ("features", "links")
 
 
 @pytest.fixture
@@ -215,11 +217,12 @@ def check_variance(pred, runs):  # [draws, users, classes]
 def test_output_and_nodes_are_of_one_kind(shop, kind):
     shop["user"].x_var = 0.1
     shop["item"].node_names = ["pen", "cup", "hat", "mug"]
-    whole = vg.predict(model(), shop, output=kind, samples=40)
-    some = vg.predict(model(), shop, output=kind, samples=40, nodes=[2, 0])
+    whole = vg.predict(model(), shop, output=kind, sources=EXACT, samples=40)
+    some = vg.predict(model(), shop, output=kind, sources=EXACT, samples=40, nodes=[2, 0])
     torch.testing.assert_close(some.mean, whole.mean[[2, 0]])
     if kind == "item":
-        named = vg.predict(model(), shop, output=kind, samples=40, nodes=["hat", "pen"])
+        names = ["hat", "pen"]
+        named = vg.predict(model(), shop, output=kind, sources=EXACT, samples=40, nodes=names)
         torch.testing.assert_close(named.mean, some.mean)
 
 
@@ -233,11 +236,12 @@ def test_ways_of_calling_are_the_same(shop):
             return users(self.inner, data)
 
     shop["item"].x_var = 0.1
-    named = vg.predict(model(), shop, output="user", samples=30)
-    whole = vg.predict(Whole(), shop, samples=30)
+    named = vg.predict(model(), shop, output="user", sources=EXACT, samples=30)
+    whole = vg.predict(Whole(), shop, sources=EXACT, samples=30)
     by_hand = vg.predict(
         model(),
         shop,
+        sources=EXACT,
         samples=30,
         forward=lambda network, x, data: network(x, data.edge_index_dict, data.edge_attr_dict)[
             "user"
@@ -325,21 +329,21 @@ def test_half_precision_edge_index_class_and_batches(shop):
     shop["user"].x_var = shop["item"].x_var = torch.full((1,), 0.1)
     for kind in ("user", "item"):
         shop[kind].x_var = torch.full((shop[kind].num_nodes, 1), 0.1)
-    plain = vg.predict(model(), shop, output="user", samples=30)
+    plain = vg.predict(model(), shop, output="user", sources=EXACT, samples=30)
     other = copy.copy(shop)
     for kind in (BUYS, BOUGHT, KNOWS):
         other[kind].edge_index = EdgeIndex(shop[kind].edge_index)
-    pred = vg.predict(model(), other, output="user", samples=30)
+    pred = vg.predict(model(), other, output="user", sources=EXACT, samples=30)
     torch.testing.assert_close(pred.total, plain.total)
     half = copy.copy(shop)
     for kind in ("user", "item"):
         half[kind].x = shop[kind].x.half()
     half[BUYS].edge_attr = shop[BUYS].edge_attr.half()
-    pred = vg.predict(model().half(), half, output="user", samples=30)
+    pred = vg.predict(model().half(), half, output="user", sources=EXACT, samples=30)
     assert "in torch.float32" in pred.method
     torch.testing.assert_close(pred.total, plain.total, rtol=0.05, atol=1e-4)
     both = Batch.from_data_list([shop, shop])
-    assert vg.predict(model(), both, output="user", samples=30).total.shape == (6, 4)
+    assert vg.predict(model(), both, output="user", sources=EXACT, samples=30).total.shape == (6, 4)
 
 
 def give(kind, **fields):

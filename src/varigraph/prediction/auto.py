@@ -163,9 +163,11 @@ def _checked(answer: Prediction, question: Question, wanted: Wanted) -> Predicti
     except ModelError as error:
         why = f"not checked, because {error.problem.splitlines()[0]}"
         return answer.because(why)
-    if found.passes or question.weights == "closed-form":
+    if found.passes:
         return answer.because(str(found))
     why = f"{_culprits(answer, question)}, and off here: {found}"
+    if question.weights == "closed-form":
+        return answer.because(why)
     if kept:
         return by_sample(kept[0], question).because(why)
     return _drawn(question, why, wanted.enough)

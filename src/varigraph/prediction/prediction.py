@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 
 def with_approximate(method: str, rules: Sequence[str]) -> str:
-    """The name of a method with the rules that were used and are only approximate."""
-    return f"{method} (approximate {', '.join(rules)})" if rules else method
+    """The name of a method with the rules that were used and are only approximate, then its why."""
+    name, colon, why = method.partition(": ")
+    return f"{name} (approximate {', '.join(rules)}){colon}{why}" if rules else method
 
 
 @dataclass(frozen=True, eq=False, repr=False)
