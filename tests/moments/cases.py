@@ -240,8 +240,9 @@ ROUGH = [
     rough(0.691, "APPNP", seeded(partial(gnn.APPNP, 3, 0.1)), LINKS, oracle=jacobian),
     rough(0.413, "layer_norm", seeded(partial(nn.LayerNorm, 4))),
     rough(0.404, "normalize", F.normalize),
-    rough(1.24, "GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
-    rough(0.381, "LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
+    rough(0.297, "GraphNorm", seeded(partial(gnn.GraphNorm, 4))),
+    rough(0.111, "LayerNorm", seeded(partial(gnn.LayerNorm, 4))),
+    rough(0.0998, "PairNorm", gnn.PairNorm()),
 ]
 
 

@@ -102,7 +102,14 @@ def test_what_a_norm_leaves_of_two_features_is_no_rounding():
 
 
 @pytest.mark.parametrize(
-    "norm", [gnn.GraphNorm(4), gnn.LayerNorm(4), gnn.LayerNorm(4, mode="node")]
+    "norm",
+    [
+        gnn.GraphNorm(4),
+        gnn.LayerNorm(4),
+        gnn.LayerNorm(4, mode="node"),
+        gnn.PairNorm(),
+        gnn.PairNorm(2.0, scale_individually=True),
+    ],
 )
 @pytest.mark.parametrize("batch", [None, torch.tensor([0, 0, 0, 1, 1, 1])])
 def test_graph_norms_follow_the_batch(norm, batch):

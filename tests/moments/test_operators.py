@@ -6,6 +6,7 @@ import torch
 from varigraph.moments.attention import HeadJacobian, HeadSum, ScoreSum, WeightSum, WithinGroups
 from varigraph.moments.cotangents import Cotangents
 from varigraph.moments.differentiated import Corrected, RowJacobian
+from varigraph.moments.graph_norms import LessShared, Shared
 from varigraph.moments.tape import Arranged, Columns, Dense, Operator, Scale, Sum
 from varigraph.sparse import Sparse
 
@@ -49,6 +50,29 @@ def arranged(pick, place, width):
 RECEIVER, SENDER = torch.tensor([0, 0, 2, 3, 3]), torch.tensor([1, 4, 2, 0, 4])
 HEADS, MESSAGES = random(len(SENDER), IN), random(NODES, 2 * IN)
 GROUP, SHARE = torch.tensor([1, 0, 1, 4, 0]), random(NODES, IN)
+
+
+GRAPH = torch.tensor([1, 0, 1, 3, 0])
+TERMS = [random(2, NODES, IN), random(2, NODES, IN)]
+
+
+def same_graph():
+    return (GRAPH[:, None] == GRAPH).double()
+
+
+def less_shared(*across):
+    """By sums over nodes of the same graph, of the same feature or of all."""
+    eye = torch.eye(IN, dtype=torch.float64)
+    matrix = at_every_node(eye)
+    for (to, of), over in zip(TERMS, across, strict=True):
+        features = torch.ones(IN, IN, dtype=torch.float64) if over else eye
+        matrix -= torch.einsum("uo,uv,oi,vi->uovi", to, same_graph(), features, of)
+    return SLOPES[:, :, None, None] * matrix
+
+
+def taken(*across):
+    terms = [Shared(*each, across=over) for each, over in zip(TERMS, across, strict=True)]
+    return LessShared(SLOPES, tuple(terms), GRAPH, sparse(same_graph()))
 
 
 def sum_of_heads():
@@ -169,6 +193,9 @@ OPERATORS = {
         IN,
         within_groups(),
     ),
+    "less what graphs share": (taken(False, False), IN, less_shared(False, False)),
+    "less what numbers share": (taken(True, True), IN, less_shared(True, True)),
+    "less what either share": (taken(False, True), IN, less_shared(False, True)),
     "sum": (
         Sum(sparse(LINKS)),
         IN,
@@ -302,3 +329,10 @@ def test_a_sum_says_which_rows_it_picks():
     assert torch.equal(Sum(Sparse(torch.arange(3), picked, ones, (3, NODES))).picks, picked)
     assert Sum(Sparse(torch.arange(3), picked, 2 * ones, (3, NODES))).picks is None
     assert Sum(Sparse(torch.tensor([0, 0, 1]), picked, ones, (3, NODES))).picks is None
+
+
+@pytest.mark.parametrize("across", [(False, False), (True, True), (False, True)])
+def test_variances_of_what_graphs_share(across):
+    var = torch.rand(NODES, IN, generator=GENERATOR, dtype=torch.float64)
+    want = torch.einsum("uovi,vi->uo", less_shared(*across).square(), var)
+    assert torch.allclose(taken(*across).variances(var), want)

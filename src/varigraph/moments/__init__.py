@@ -8,6 +8,7 @@ from varigraph.moments import (  # noqa: F401 - imported to register their rules
     aggregations,
     arithmetic,
     convolutions,
+    graph_norms,
     layers,
     maximum,
     pieces,

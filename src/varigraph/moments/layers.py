@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch_geometric import nn as gnn
-from torch_geometric.utils import scatter
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.affine import Affine
@@ -113,7 +111,6 @@ def dropout(x: Gaussian, p: float = 0.5, training: bool = True, inplace: bool = 
 
 
 EXPECTED = "at the expected spread"
-FROZEN = "at the expected spread, whose response is left out"
 
 
 @implements(F.batch_norm, exactness="exact", modules=[nn.BatchNorm1d], note="in evaluation mode")
@@ -169,10 +166,10 @@ def layer_norm(
     slope = factor.expand_as(z) if weight is None else factor * weight
     mean = z if weight is None else z * weight
     directions = torch.stack([torch.ones_like(z), z], 1) / math.sqrt(size)
-    return _without(directions, x, mean if bias is None else mean + bias, slope)
+    return without(directions, x, mean if bias is None else mean + bias, slope)
 
 
-def _without(
+def without(
     directions: Tensor,  # [nodes, k, features]
     x: Gaussian,
     mean: Tensor,  # [nodes, features]
@@ -211,50 +208,7 @@ def normalize(
         return rescaled(x, x.mean / length, 1 / length)
     length = (x.mean.square() + x.var).sum(1, keepdim=True).sqrt().clamp_min(eps)
     along = x.mean / length
-    return _without(along[:, None], x, along, (1 / length).expand_as(along))
-
-
-@implements(gnn.GraphNorm, exactness="approximate", note=FROZEN)
-def graph_norm(
-    layer: gnn.GraphNorm,
-    x: Gaussian,
-    batch: Tensor | None = None,
-    batch_size: int | None = None,
-) -> Gaussian:
-    r"""Moments of :math:`w (x - \alpha \bar\mu_g) / \sqrt{s_g^2 + \epsilon} + b` per graph g."""
-    current().approximates("GraphNorm")
-    graph, graphs = _graphs(x, batch, batch_size)
-    center = (scatter(x.mean, graph, 0, graphs, "mean") * layer.mean_scale)[graph]
-    spread = scatter((x.mean - center).square(), graph, 0, graphs, "mean")
-    size = scatter(torch.ones_like(x.mean[:, :1]), graph, 0, graphs, "sum").clamp_min(1)
-    kept = 1 - layer.mean_scale * (2 - layer.mean_scale) / size
-    spread = (spread + kept * scatter(x.var, graph, 0, graphs, "mean"))[graph]
-    return scaled(x, (spread + layer.eps).rsqrt(), center, layer.weight, layer.bias)
-
-
-@implements(gnn.LayerNorm, exactness="approximate", note=FROZEN)
-def graph_layer_norm(
-    layer: gnn.LayerNorm,
-    x: Gaussian,
-    batch: Tensor | None = None,
-    batch_size: int | None = None,
-) -> Gaussian:
-    r"""Moments of torch_geometric's layer norm, over one node or over all nodes of a graph."""
-    if layer.mode == "node":
-        return layer_norm(x, [layer.in_channels], layer.weight, layer.bias, layer.eps)
-    current().approximates("LayerNorm")
-    graph, graphs = _graphs(x, batch, batch_size)
-    center = scatter(x.mean.mean(-1), graph, 0, graphs, "mean")[graph, None]
-    squares = (x.mean - center).square() + x.var * (1 - 1 / _numbers(x, graph, graphs))
-    spread = scatter(squares.mean(-1), graph, 0, graphs, "mean")[graph, None]
-    if batch is None:  # the layer adds its epsilon outside the root only here
-        return scaled(x, 1 / (spread.sqrt() + layer.eps), center, layer.weight, layer.bias)
-    return scaled(x, (spread + layer.eps).rsqrt(), center, layer.weight, layer.bias)
-
-
-def _numbers(x: Gaussian, graph: Tensor, graphs: int) -> Tensor:  # [nodes, 1]
-    """How many numbers the graph of each node has."""
-    return torch.bincount(graph, minlength=graphs)[graph, None] * x.mean.shape[1]
+    return without(along[:, None], x, along, (1 / length).expand_as(along))
 
 
 def scaled(
@@ -264,9 +218,3 @@ def scaled(
     slope = factor if weight is None else factor * weight
     mean = (x.mean - center) * slope
     return rescaled(x, mean if bias is None else mean + bias, slope)
-
-
-def _graphs(x: Gaussian, batch: Tensor | None, batch_size: int | None) -> tuple[Tensor, int]:
-    if batch is None:
-        return torch.zeros(len(x), dtype=torch.long, device=x.mean.device), 1
-    return batch, int(batch.max()) + 1 if batch_size is None else batch_size
