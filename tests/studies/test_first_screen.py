@@ -75,8 +75,5 @@ def test_without_noise_there_is_nothing_to_say_about_it(tmp_path):
     assert "due to the noise alone" not in str(shown)
 
 
-def test_it_says_what_the_nodes_are_in_one_screen(shown):
-    lines = str(shown).splitlines()
-    assert "papers on machine learning" in str(shown)
-    assert len(lines) <= 24
-    assert max(map(len, lines[:-1])) <= 80  # the last is a path, however long
+def test_it_says_what_the_nodes_are(shown):
+    assert "2,708 papers on machine learning, linked by citations" in " ".join(str(shown).split())
