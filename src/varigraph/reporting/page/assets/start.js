@@ -19,6 +19,7 @@ function fillFilters() {
   byId("groupLabel").hidden = !nodes.group;
   byId("explainedLabel").hidden = Object.keys(content.causes.nodes).length === 0;
   byId("rows").classList.toggle("pairs", content.rows === "pairs");
+  byId("rows").classList.toggle("values", !classes);
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
