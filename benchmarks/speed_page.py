@@ -18,7 +18,7 @@ Times, memory and fidelity next to what one would do without this library, from
 `benchmarks/speed.py`. `varigraph bench pubmed` does the same for one data set.
 
 - The paper's network (SAGE 64-32, dense 12-8-C, linear, dropout 0.1), trained for {epochs} epochs
-  on clean features; noise of 12 % of the mean feature; all nodes are answered for.
+  on clean features; noise of 12 % of the mean feature; all nodes are predicted.
 - Every row is measured in a fresh process: a few nodes first, so that libraries are loaded, then a
   first call for memory and answer, then the median of up to {repeats} more. What can be kept with
   the graph (compressed rows, neighbours) is there by then, for rivals too. Both plain forwards are

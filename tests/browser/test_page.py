@@ -227,3 +227,16 @@ def test_values_have_a_page_too(chromium, tmp_path):
     assert page.matches() == 30
     assert page.ask("document.querySelectorAll('#answers .point').length") == 2
     assert page.ask(WIDE) == []
+
+
+def test_values_are_written_to_the_digits_of_their_error_bar(chromium, tmp_path):
+    prediction, graph = regression(outputs=1)
+    page = Reader(chromium, vg.report(prediction, graph, path=tmp_path / "values.html"))
+    said = page.ask(
+        "[...document.querySelectorAll('tr.node td:nth-child(2)')].map(t => t.textContent)"
+    )
+    assert said
+    for text in said:
+        value, std = text.split(" ± ")
+        assert len(value.split(".")[1]) == len(std.split(".")[1])
+    assert page.text("#node p").startswith(f"value: {said[0]}, 90 % interval ")

@@ -131,7 +131,7 @@ def test_the_text_of_all_answers():
     whole = vg.attribute(made(Functional), graph, links="bernoulli")
     text = str(whole)
     assert text.startswith("6 answers, all probabilities: variance ")
-    assert "these 6 nodes, measured again, would take" in text
+    assert "the first 6 nodes, measured again, would take" in text
     assert "weights: train on more nodes like it" in text
     assert f"node {graph.node_names[whole.nodes[0].node]}" in text
     kept = json.loads(json.dumps(whole.to_dict()))

@@ -73,3 +73,7 @@ def test_without_noise_there_is_nothing_to_say_about_it(tmp_path):
     shown = first_screen("cora", out=tmp_path / "run", **{**QUICK, "noise": (0,), "epochs": 1})
     assert shown.brute_force.ours_features is None
     assert "due to the noise alone" not in str(shown)
+
+
+def test_it_says_what_the_nodes_are(shown):
+    assert "2,708 papers on machine learning, linked by citations" in " ".join(str(shown).split())

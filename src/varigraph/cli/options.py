@@ -90,7 +90,8 @@ ForwardName = Annotated[
 Task = Annotated[
     str,
     typer.Option(
-        help="classification (logits), binary (one logit), multilabel or regression.",
+        help="classification (logits, softmax or log_softmax), binary (one logit), multilabel or "
+        "regression.",
         autocompletion=tasks,
         rich_help_panel=METHOD,
     ),

@@ -168,7 +168,7 @@ def predict(
 
 
 NOISE_ONLY = (
-    "intervals cover noise and dropout, not what the network gets wrong by itself: for those that "
+    "intervals cover noise and dropout, not errors of the network itself: for those that "
     "hold the truth, varigraph calibrate and --calibrator"
 )
 
@@ -202,7 +202,7 @@ def headline(found: Answer) -> list[str]:
     what = {"classification": "classes", "multilabel": "labels"}.get(
         found.prediction.task, "outputs"
     )
-    size = f"{record['nodes']:,} nodes, "
+    size = f"{_counted(record['nodes'])}, "
     size += "1 value each" if record["outputs"] == 1 else f"{record['outputs']} {what}"
     done = f"{found.subject.title}: {size}; {method}{f' ({why})' if why else ''}, "
     parts = (
@@ -240,11 +240,15 @@ def least_trusted(found: Answer, top: int, level: float | None = None) -> TextTa
     )
     remedies = {each.cause: each.remedy for each in doubtful}
     notes = tuple(f"{cause}: {remedy}" for cause, remedy in remedies.items())
-    title = f"{len(rows)} least trusted of {len(found.nodes):,} nodes"
+    title = f"{len(rows)} least trusted of {_counted(len(found.nodes))}"
     in_sets = found.prediction.task == "classification" and found.prediction.calibrator is not None
     share = (f"{level:.0%} {'set' if in_sets else 'interval'}",) if held else ()
-    header = ("node", "answer", "", *share, "by itself", "main cause")
+    header = ("node", "answer", "", *share, "plain network", "main cause")
     return TextTable(title, header, rows, words=2, notes=notes)
+
+
+def _counted(nodes: int) -> str:
+    return f"{nodes:,} node" if nodes == 1 else f"{nodes:,} nodes"
 
 
 def _held(found: Answer, level: float) -> dict[int, str]:

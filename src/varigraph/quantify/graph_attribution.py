@@ -132,13 +132,13 @@ class GraphAttribution:
         if self.nodes:
             share = sum(node.share for node in self.nodes)
             lines.append(
-                f"these {len(self.nodes)} nodes, measured again, would take {percent(share)} "
-                "of all variance away: vg.plan"
+                f"the first {len(self.nodes)} nodes, measured again, would take {percent(share)} "
+                "of all variance away; vg.plan finds better ones"
             )
         if self.links:
             share = sum(link.share for link in self.links)
             lines.append(
-                f"these {len(self.links)} links, verified, would take {percent(share)} of all "
+                f"the first {len(self.links)} links, verified, would take {percent(share)} of all "
                 "variance away"
             )
         divided = (FEATURES, LINKS, INTERACTIONS)

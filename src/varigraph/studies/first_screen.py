@@ -24,6 +24,14 @@ from varigraph.studies.saved_run import SavedRun, run_page, trusted
 WIDTH = 80
 #: Causes in other words than a table of all nodes has room for.
 CAUSES = {INTERACTIONS: "causes that add to each other"}
+#: What the nodes and links of a data set are.
+NODES = {
+    "cora": "papers on machine learning, linked by citations",
+    "citeseer": "papers on computer science, linked by citations",
+    "pubmed": "papers on diabetes, linked by citations",
+    "computers": "products, linked where they are often bought together",
+    "photo": "products, linked where they are often bought together",
+}
 #: Share of the answers to refuse, the least trusted first.
 REFUSED = 0.1
 
@@ -72,6 +80,7 @@ class FirstScreen:
 
     Args:
         outcome: of the run.
+        nodes: what they and the links are, in words.
         noise: the level that it is about, the highest, in per cent of the mean feature.
         sizes: nodes by what they are for: ``all``, ``trained``, ``learned`` (what the trust was
             learned from) and ``tested``; and the number of ``classes``.
@@ -84,6 +93,7 @@ class FirstScreen:
     """
 
     outcome: Outcome
+    nodes: str
     noise: float
     sizes: dict[str, int]
     without_noise: float
@@ -109,26 +119,33 @@ class FirstScreen:
         }
 
     def __str__(self) -> str:
-        sizes, outcome = self.sizes, self.outcome
+        outcome = self.outcome
+        table = "Three of its answers: the most trusted, one in the middle, the least trusted"
         sentences = (
-            f"{outcome.title}: {sizes['all']:,} nodes of {sizes['classes']} classes. A network was "
-            f"trained on {sizes['trained']:,} of them; now there is noise in the features, of "
-            f"variance {self.noise:g} % of their mean. It gets {100 * self.ours.all:.1f} % of "
-            f"{sizes['tested']:,} test nodes right; without the noise, "
-            f"{100 * self.without_noise:.1f} %.",
-            "Three of its answers: the most trusted, one in the middle, the least trusted",
-            "\n".join(self._rows),
-            self._refusal(),
+            self._task(),
+            "\n".join((table, "", *self._rows)),
+            f"Trust is the chance that an answer is right, learned from {self.sizes['learned']:,} "
+            f"validation nodes. {self._refusal()}",
             self._fidelity(),
             *outcome.notes,
-            "Every node, what its error bar is due to and what to do about it, to open in a "
-            f"browser:\n{self.page}",
+            "Every node, what makes it uncertain and what to do, to open in a browser:\n"
+            f"{self.page}",
         )
         return "\n\n".join(_filled(sentence) for sentence in sentences)
 
+    def _task(self) -> str:
+        sizes = self.sizes
+        return (
+            f"{self.outcome.title}: {sizes['all']:,} {self.nodes}. A network learned to tell "
+            f"their {sizes['classes']} classes from {sizes['trained']:,} of them. Then noise was "
+            f"added to the features of all, of variance {self.noise:g} % of the mean feature. Of "
+            f"{sizes['tested']:,} test nodes the network now gets {100 * self.ours.all:.1f} % "
+            f"right; without the noise, {100 * self.without_noise:.1f} %."
+        )
+
     @property
     def _rows(self) -> list[str]:
-        head = ("", "answer", "probability", "trust", "", "in doubt mainly because of")
+        head = ("", "answer", "probability", "trust", "", "main cause of the doubt")
         rows = [
             (
                 each.doubtful.name,
@@ -147,28 +164,28 @@ class FirstScreen:
     def _refusal(self) -> str:
         refused = f"{100 * REFUSED:.0f} %"
         found = (
-            f"Without the {refused} of the answers that are trusted least, "
-            f"{100 * self.ours.left:.1f} % are right (trust was learned on "
-            f"{self.sizes['learned']:,} validation nodes)"
+            f"If the least trusted {refused} are refused, {100 * self.ours.left:.1f} % of the "
+            "others are right"
         )
         if self.plain is None:
             return f"{found}."
         return (
-            f"{found}; without the {refused} that the plain network is least confident about, "
+            f"{found}; if the plain network's own confidence decides what to refuse, "
             f"{100 * self.plain.left:.1f} %."
         )
 
     def _fidelity(self) -> str:
         found = self.brute_force
         start = (
-            f"Error bars divided by those of brute force ({found.draws} draws; 1 is right): ours "
-            f"{found.ours:.2f}, the published method {found.published:.2f}"
+            "How long the error bars are, compared with brute force "
+            f"({found.draws} noisy runs; 1 is right): ours {found.ours:.2f}, the published method "
+            f"{found.published:.2f}"
         )
         if found.ours_features is None or found.published_features is None:
             return f"{start}."
         return (
-            f"{start}; those due to the noise alone: ours {found.ours_features:.2f}, the "
-            f"published method {found.published_features:.2g}."
+            f"{start}; their part that is due to the noise alone: ours {found.ours_features:.2f}, "
+            f"the published method {found.published_features:.2g}."
         )
 
 
@@ -220,6 +237,7 @@ def first_screen(
     masks = {"trained": graph.train_mask, "learned": graph.val_mask, "tested": graph.test_mask}
     return FirstScreen(
         outcome=outcome,
+        nodes=NODES.get(saved.study.dataset, "nodes"),
         noise=noise,
         sizes={
             "all": len(graph.y),

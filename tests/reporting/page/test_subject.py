@@ -41,11 +41,11 @@ def test_values_that_are_not_known_are_not_scored():
     assert found.scored.tolist() == [False] + [True] * 29
 
 
-def test_names_are_numbers_where_there_are_none():
+def test_classes_are_called_by_their_numbers_where_they_have_no_names():
     prediction, graph = made_up()
     del graph.class_names, graph.node_names
     found = PageSubject.of(prediction, graph)
-    assert found.output_names == ["0", "1", "2"]
+    assert found.output_names == ["class 0", "class 1", "class 2"]
     assert found.node_names is None
 
 

@@ -83,7 +83,9 @@ def test_a_better_rival_is_admitted():
     truth = torch.nn.functional.one_hot(graph.y, 3).float()
     better = replace(prediction, plain=0.5 * prediction.mean + 0.5 * truth)
     worse = replace(prediction, plain=prediction.mean.roll(1, 0))
-    assert told(better, graph)[-1].title == "Here the network's own confidence finds errors better."
+    assert (
+        told(better, graph)[-1].title == "Here the plain network's confidence finds errors better."
+    )
     assert told(worse, graph)[-1].title == "Refusing what is trusted least pays."
 
 

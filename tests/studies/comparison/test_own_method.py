@@ -50,6 +50,11 @@ def test_it_stands_beside_the_others(study, written, jobs):
     assert "beside.py:Mine, not of this package" in outcome.text
 
 
+def test_it_comes_first_so_that_mistakes_show_at_once(study, written):
+    made = study(own=[written("first")], seeds=1).made
+    assert made[0].endswith("/Mine/seed-0")
+
+
 def test_another_text_is_computed_again(study, written, monkeypatch):
     cell = "cells/held-out/computers/Mine/seed-0"
     spec = written("changes")
@@ -61,6 +66,21 @@ def test_another_text_is_computed_again(study, written, monkeypatch):
     assert study(own=[spec], seeds=1, resume=True).made == (cell,)
 
 
+RETURNED = 'return from_draws([graph.x @ self.weight], method="mine")'
+INCOMPLETE = (
+    RETURNED.replace("return", "full =")
+    + """
+        from dataclasses import replace
+        return replace(full, by_source={"weights": full.epistemic})"""
+)
+RAW = (
+    RETURNED.replace("return", "full =")
+    + """
+        from dataclasses import replace
+        return replace(full, mean=graph.x @ self.weight)"""
+)
+
+
 @pytest.mark.parametrize(
     ("name", "changes", "error", "message"),
     [
@@ -68,9 +88,10 @@ def test_another_text_is_computed_again(study, written, monkeypatch):
         ("noseed", {", *, seed=0):\n        assert": "):\n        assert"}, OptionError, "seed"),
         ("fails", {"assert": "assert not"}, ModelError, r"cannot be fitted: AssertionError.*fails"),
         ("blind", {"graph.x @": "graph.z @"}, ModelError, r"cannot predict:[\s\S]*blind.py, line"),
-        ("none", {'return from_draws([graph.x @ self.weight], method="mine")': "return 3"},
-         ModelError, "gives a int"),
+        ("none", {RETURNED: "return 3"}, ModelError, "gives a int"),
         ("few", {"graph.x @": "graph.x[:5] @"}, ModelError, "prediction for 5 of"),
+        ("part", {RETURNED: INCOMPLETE}, ModelError, "by_source lacks features, links, inter"),
+        ("logits", {RETURNED: RAW}, ModelError, "no probability: a row"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_it_is_said(study, written, name, changes, error, message):

@@ -145,7 +145,10 @@ def _intervals(subject: PageSubject, *, calibrated: bool) -> Verdict:
 def _advice(*, calibrated: bool) -> str:
     if calibrated:
         return "It was calibrated on nodes that differ from these: calibrate on nodes more alike."
-    return f"Calibrate on nodes that were held out of training: {CALIBRATE}."
+    return (
+        f"Calibrate on nodes that were held out of training: {CALIBRATE}, or varigraph calibrate "
+        "on the command line."
+    )
 
 
 def calibration_gap(trust: Tensor, right: Tensor) -> float:  # [nodes], [nodes] bool
@@ -193,9 +196,9 @@ def _refusal(subject: PageSubject) -> Verdict | None:
         )
     )
     text = (
-        f"Without the least trusted {_percent(REFUSED)} of the answers {ours_left} are right, "
-        f"instead of {before}. Without those that the network by itself is least confident about, "
-        f"it is {plain_left}."
+        f"Without the least trusted {_percent(REFUSED)} of the answers, {ours_left} are right "
+        f"instead of {before}. Without those that the plain network is least confident about, it "
+        f"is {plain_left}."
     )
     better, only_one = int(ours.sum() - plain.sum()), int((ours != plain).sum())
     if abs(better) <= TELLING * only_one**0.5:
@@ -203,7 +206,7 @@ def _refusal(subject: PageSubject) -> Verdict | None:
         return Verdict("note", title, text)
     if better > 0:
         return Verdict("note", "Refusing what is trusted least pays.", text)
-    return Verdict("note", "Here the network's own confidence finds errors better.", text)
+    return Verdict("note", "Here the plain network's confidence finds errors better.", text)
 
 
 def _kept_right(trust: Tensor, right: Tensor) -> Tensor:  # [nodes], [nodes] bool -> [nodes] bool
@@ -220,11 +223,18 @@ def _percent(share: float) -> str:
 
 #: What would help against a cause where all answers count; elsewhere what helps one of them.
 WHOLE = {
-    OWN_DOUBT: "train on more nodes, or train a better network",
-    WEIGHTS: "train on more nodes",
+    OWN_DOUBT: "train on more examples, or train a better network",
+    WEIGHTS: "train on more examples",
     FEATURES: "measure features again, first those of the nodes that matter most",
     LINKS: "verify links, first those that matter most",
     INTERACTIONS: "whatever reduces one of the other causes helps here too",
+}
+#: What would help against a cause of the doubt about a pair of nodes.
+PAIRS = {
+    OWN_DOUBT: "train on more pairs like it",
+    WEIGHTS: "train on more pairs like it",
+    FEATURES: "measure the features of its ends, or of their neighbours, again",
+    LINKS: "verify the doubtful links near its ends",
 }
 #: Share of the doubt below which a cause is not worth a line.
 WORTH = 0.01
@@ -266,13 +276,14 @@ def actions(subject: PageSubject) -> dict[str, Any]:
     """
     names, shares = causes_of_doubt(subject)
     best, main = shares.max(0)
+    helping = {} if subject.pairs is None else PAIRS
     found = subject.doubt.whole
     weight = found / found.sum() if float(found.sum()) > 0 else torch.zeros_like(found)
     whole = (shares * weight).sum(1)
     order = [place for place in whole.argsort(descending=True).tolist() if whole[place] >= WORTH]
     return {
         "causes": names,
-        "remedies": [remedy(name) for name in names],
+        "remedies": [helping.get(name) or remedy(name) for name in names],
         "main": torch.where(best > 0, main, -1).tolist(),
         "share": rounded(best, digits=3),
         "whole": [

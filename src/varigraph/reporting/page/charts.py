@@ -63,8 +63,9 @@ def _classified(subject: PageSubject, truth: Tensor) -> list[Card]:
     cards = [("Right answers", f"{100 * accuracy(mean, labels):.1f} %", f"of {subject.scored_as}")]
     if spotted.auroc is not None:
         rival = spotted.confidence_auroc
-        beside = f"; of the plain softmax {rival:.3f}" if plain is not None and rival else ""
-        cards.append(("Errors found", f"{spotted.auroc:.3f}", f"AUROC of our trust{beside}"))
+        beside = f"; plain softmax: {rival:.3f}" if plain is not None and rival else ""
+        hint = f"chance that a wrong answer is trusted less than a right one (AUROC){beside}"
+        cards.append(("Errors found", f"{spotted.auroc:.3f}", hint))
     return cards
 
 

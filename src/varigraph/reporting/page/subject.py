@@ -244,10 +244,15 @@ def _scored(
 
 def _output_names(graph: Data, count: int, task: Task, kind: str) -> list[str]:
     """Names of classes or labels, where the graph has them; else no and yes, or numbers."""
-    numbers = ["no", "yes"] if task == "binary" else [str(output) for output in range(count)]
-    if task == "regression" or kind == "pairs":  # class_names are those of nodes
-        return numbers
-    return _names(graph, "class_names", count) or numbers
+    called = {"classification": "class", "multilabel": "label"}.get(task, "output")
+    plain = [f"{called} {output}" for output in range(count)]
+    if task == "binary":
+        plain = ["no", "yes"]
+    if task == "regression":
+        return plain if count > 1 else ["value"]
+    if kind == "pairs":  # class_names are those of nodes
+        return plain
+    return _names(graph, "class_names", count) or plain
 
 
 def _names(graph: Data, field: str, count: int) -> list[str] | None:

@@ -13,10 +13,16 @@ from varigraph.errors import ModelError, OptionError, VarigraphError
 from varigraph.files.fingerprint import digest
 from varigraph.options import complaint, place_of
 from varigraph.prediction import Prediction
+from varigraph.prediction.sources.features import FEATURES
+from varigraph.prediction.sources.links import LINKS
+from varigraph.prediction.sources.source import INTERACTIONS
+from varigraph.prediction.sources.weights import WEIGHTS
 from varigraph.studies.comparison.methods import METHODS, Method
 from varigraph.studies.comparison.pieces import Bench
 from varigraph.studies.own_model.network import named_object
 
+#: What a prediction divides its variance into.
+PARTS = (FEATURES, LINKS, WEIGHTS, INTERACTIONS)
 EXAMPLE = "def fit(cls, graph, *, seed=0): ..., and def predict(self, graph, *, samples, seed): ..."
 
 
@@ -100,11 +106,33 @@ class OwnBaseline:
             raise
         except Exception as error:  # whatever the user's code raises
             raise ModelError(f"{self.spec} cannot predict: {place_of(error)}", EXAMPLE) from error
-        if not isinstance(found, Prediction) or len(found.mean) != graph.num_nodes:
-            what = f"{type(found).__name__}"
-            if isinstance(found, Prediction):
-                what = f"prediction for {len(found.mean):,} of {graph.num_nodes:,} nodes"
-            raise ModelError(
-                f"{self.spec} gives a {what}", "return a vg.Prediction for every node of the graph"
-            )
+        if not isinstance(found, Prediction):
+            raise ModelError(f"{self.spec} gives a {type(found).__name__}", REMEDY)
+        what = _complaint(found, graph)
+        if what is not None:
+            raise ModelError(f"{self.spec} gives {what}", REMEDY)
         return found
+
+
+REMEDY = (
+    "return a vg.Prediction of class probabilities for every node; varigraph.baselines.from_draws "
+    "makes one of the logits that you have drawn"
+)
+#: How far rows of probabilities may be from adding up to 1.
+ROUNDED = 1e-3
+
+
+def _complaint(found: Prediction, graph: Data) -> str | None:
+    """Why it cannot be scored; None where it can."""
+    if len(found.mean) != graph.num_nodes:
+        return f"a prediction for {len(found.mean):,} of {graph.num_nodes:,} nodes"
+    missing = [part for part in PARTS if part not in found.by_source]
+    if missing:
+        return f"a prediction whose by_source lacks {', '.join(missing)}"
+    wide = found.mean.dim() != 2 or found.mean.size(1) != int(graph.y.max()) + 1
+    if wide or found.task != "classification":
+        return f"a prediction of shape {tuple(found.mean.shape)}, task {found.task}"
+    sums = found.mean.detach().double().sum(1)
+    if bool((found.mean < -ROUNDED).any() or ((sums - 1).abs() > ROUNDED).any()):
+        return "a mean that is no probability: a row is negative or does not add up to 1"
+    return None

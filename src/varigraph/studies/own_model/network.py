@@ -122,6 +122,11 @@ def _check_arguments(spec: str, make: Callable[..., Any], arguments: dict[str, A
 WAYS = "write package.module:name or path/to/file.py:name"
 
 
+def _offered(name: str, what: object) -> bool:
+    """Whether a module offers it: a class or function, not another module that it imports."""
+    return not name.startswith("_") and callable(what)
+
+
 def named_object(spec: str) -> Any:
     """What a module or a file of Python has under a name.
 
@@ -141,7 +146,7 @@ def named_object(spec: str) -> Any:
     try:
         return reduce(getattr, name.split("."), module)
     except AttributeError as error:
-        public = [known for known in vars(module) if not known.startswith("_")]
+        public = [known for known, what in vars(module).items() if _offered(known, what)]
         near = get_close_matches(name, public, n=1) or public[:5]
         raise OptionError(
             f"{home} has no {name!r}", f"name one of its own, such as {', '.join(near)}"

@@ -165,7 +165,7 @@ function intervals(found) {
       ...(found.truth ? [truth("truth inside", false, "circle", "plain"), truth("truth outside", true, "x", "wrong")] : []),
     ],
     layout: {
-      xaxis: { title: { text: `${found.mean.length} of ${found.of} ${content.rows}, by value` }, showticklabels: false },
+      xaxis: { title: { text: `${found.mean.length} of ${found.of} ${content.rows}, by value` }, showticklabels: false, showgrid: false, zeroline: false },
       yaxis: { title: { text: "value" } },
     },
   });

@@ -1,8 +1,11 @@
 // Everything about the chosen node.
 function heading(node) {
   const made = [element("h2", { text: (nodes.names ? "" : "Node ") + nameOf(node) })];
-  if (!classes) return made;
-  const line = `${content.outputs[answer[node]]}: ${nodes.mean[place(node)].toFixed(3)} ± ${short(nodes.std[place(node)])}, trust ${short(nodes.trust[node])}`;
+  if (!classes) {
+    const interval = nodes.low ? `, 90 % interval ${range(node)}` : "";
+    return [...made, element("p", { text: `${content.outputs[answer[node]]}: ${value(node)}${interval}` })];
+  }
+  const line = `${content.outputs[answer[node]]}: ${value(node)}, trust ${nodes.trust[node].toFixed(2)}`;
   made.push(element("p", { text: line }));
   const known = verdict(node);
   if (known === "right") made.push(element("p", { class: "soft", text: "✓ The answer is right." }));
@@ -15,7 +18,7 @@ function valuesKnown(node) {
   const truth = nodes.truth.slice(node * outputs, (node + 1) * outputs);
   if (truth.some((value) => value === null)) return [];
   const outside = verdict(node) === "wrong";
-  const told = outside ? "✗ outside the 90 % interval" : "✓ within the 90 % interval";
+  const told = outside ? "✗ outside the interval" : "✓ within the interval";
   return [element("p", { class: outside ? "missed" : "soft", text: `True value: ${truth.map(short).join(", ")}, ${told}` })];
 }
 

@@ -17,6 +17,9 @@ function fillFilters() {
   byId("answerLabel").hidden = !classes;
   byId("verdictLabel").hidden = !nodes.truth;
   byId("groupLabel").hidden = !nodes.group;
+  byId("explainedLabel").hidden = Object.keys(content.causes.nodes).length === 0;
+  byId("rows").classList.toggle("pairs", content.rows === "pairs");
+  byId("rows").classList.toggle("values", !classes);
 }
 
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -39,7 +42,7 @@ function addFigure(id, heading, about, describe, says) {
 
 function fillFigures() {
   for (const [place, found] of (content.figures.intervals ?? []).entries()) {
-    const heading = content.figures.intervals.length > 1 ? `Intervals of output ${content.outputs[place]}` : "Intervals";
+    const heading = content.figures.intervals.length > 1 ? `Intervals of ${content.outputs[place]}` : "Intervals";
     const outside = found.truth ? found.truth.filter((truth, i) => truth < found.low[i] || truth > found.high[i]).length : 0;
     const says = found.truth ? `${outside} of ${found.truth.length} true values lie outside.` : `${found.mean.length} values with their intervals.`;
     addFigure(place === 0 ? "intervals" : `intervals${place}`, heading, "Answers from low to high with the interval that is to hold 90 % of the true values. " + says, intervals(found), says);
@@ -55,13 +58,13 @@ const TONES = { good: "✓", alarm: "!", note: "i" };
 function fillVerdicts() {
   byId("verdicts").append(...content.verdicts.map(({ tone, title, text, advice }) => element("div", { class: `verdict ${tone}`, role: tone === "alarm" ? "alert" : "note" },
     element("i", { text: TONES[tone], "aria-hidden": "true" }),
-    element("div", {}, element("b", { text: title }), ...(text ? [element("p", { text })] : []), ...(advice ? [element("p", { class: "advice", text: advice })] : [])))));
+    element("div", {}, element("b", { text: title }), ...(text ? [element("p", { text: unbroken(text) })] : []), ...(advice ? [element("p", { class: "advice", text: advice })] : [])))));
 }
 
 // What would help all answers together.
 function fillTodo() {
   const lines = actions.whole.map(({ cause, share, remedy }) => element("li", {}, signed(actions.causes[cause]), `${remedy} (${actions.causes[cause]}: ${percent(share)} of all doubt)`));
-  const plan = content.causes.plan ? [element("p", { class: "soft", text: content.causes.plan })] : [];
+  const plan = content.causes.plan ? [element("p", { class: "soft", text: unbroken(content.causes.plan) })] : [];
   const none = element("p", { class: "soft", text: "Nothing is uncertain here: no noise, no doubtful link, no dropout was given." });
   byId("todo").append(element("h3", { text: "What to do" }), ...(lines.length ? [element("ol", {}, ...lines)] : [none]), ...plan);
 }

@@ -4,8 +4,8 @@ const EXTRA = 8; // rows kept ready above and below
 const state = { shown: [], by: "trust", falling: false, chosen: -1 };
 
 const place = (node) => node * outputs + answer[node];
-const value = (node) => `${short(nodes.mean[place(node)])} ± ${short(nodes.std[place(node)])}`;
-const range = (node) => `${short(nodes.low[place(node)])} to ${short(nodes.high[place(node)])}`;
+const value = (node) => withBar(nodes.mean[place(node)], nodes.std[place(node)]);
+const range = (node) => [nodes.low, nodes.high].map((end) => beside(end[place(node)], nodes.std[place(node)])).join(" to ");
 const columns = [
   { key: "node", label: content.rows === "pairs" ? "Pair" : "Node", value: (node) => (nodes.names ? nodes.names[node] : node), text: nameOf },
   ...(classes
@@ -17,7 +17,7 @@ const columns = [
     : [
       { key: "answer", label: "Value", value: (node) => nodes.mean[place(node)], text: value },
       ...(nodes.low ? [{ key: "interval", label: "90 % interval", value: (node) => nodes.high[place(node)] - nodes.low[place(node)], text: (node) => MARKS[verdict(node)] + range(node), missed: true }] : []),
-      { key: "trust", label: "Least trusted", roomy: true, value: (node) => nodes.rank[node], text: (node) => `${nodes.rank[node] + 1} of ${nodes.count}` },
+      { key: "trust", label: "Least trusted", roomy: true, value: (node) => nodes.rank[node], text: (node) => (alike ? "all alike" : `${nodes.rank[node] + 1} of ${nodes.count}`) },
     ]),
   { key: "source", label: "Mainly due to", roomy: true, value: causeOf, text: (node) => (actions.main[node] < 0 ? "nothing" : `${causeOf(node)}, ${Math.round(100 * actions.share[node])}\u00a0%`), sign: true },
   { key: "help", label: "What would help", roomy: true, value: remedyOf, text: remedyOf },
