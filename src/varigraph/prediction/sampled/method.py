@@ -25,7 +25,6 @@ from varigraph.prediction.sampled.estimates import (
 )
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
-from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Explored, explored, in_step
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
@@ -110,7 +109,7 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
 
 def _summed(found: Explored, watch: Watch | None) -> Sample:
     question = found.network.question
-    running = PlainRun(found.network.features.maps)
+    running = found.network.running()
     plain = found.network.once({}, running=running)
     check_output(Gaussian.certain(plain), question.task, logits=running.looked_through)
     index, output = check_nodes(question.nodes, len(plain)), plain.numel()
