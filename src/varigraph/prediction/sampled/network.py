@@ -241,8 +241,7 @@ class Network:
         """
         stacked: dict[str, Drawn] = {}
         for name in draws[0]:  # one after the other: draws are not held beside all stacks
-            each = [SOURCES[name].draw(self, draw[name], sites) for draw in draws]
-            stacked[name] = {key: torch.stack([one[key] for one in each]) for key in each[0]}
+            stacked[name] = SOURCES[name].draws(self, [draw[name] for draw in draws], sites)
 
         def run(drawn: Mapping[str, Drawn]) -> Tensor:
             inputs = Inputs(self.features.mean)

@@ -199,7 +199,8 @@ class Trial:
             _refuse_unmoved(replace(seeded, writes=True), draw, logits)
         random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
-        return cls(network, draw, moved, first, logits, random, held)
+        known = {network.features: x} if moved and not network.writes else {}
+        return cls(network, draw, moved, first, logits, random, held, known)
 
     def on_links(self, present: Tensor | None) -> tuple[Tensor, bool]:  # [edges]
         """What comes out for these links, or all, and whether anything was computed from them.

@@ -86,6 +86,12 @@ class Links(Source):
         draw = partial(network.links.draw, seed=network.question.seed)
         return {"coins": network.known("coins", sample, draw)}
 
+    def draws(  # noqa: D102
+        self, network: Network, samples: Sequence[int], sites: Sequence[Site]
+    ) -> Drawn:
+        assert network.links is not None
+        return {"coins": network.links.draws(samples, seed=network.question.seed)}
+
     def use(self, inputs: Inputs, drawn: Drawn) -> None:  # noqa: D102
         inputs.coins = drawn["coins"]
 
