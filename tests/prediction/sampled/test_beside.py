@@ -38,9 +38,9 @@ def ways(monkeypatch):
     method = importlib.import_module("varigraph.prediction.sampled.method")
     summed, found = method._summed, []
 
-    def noted(explored, watch):
+    def noted(explored, *more):
         found.append(explored)
-        return summed(explored, watch)
+        return summed(explored, *more)
 
     monkeypatch.setattr(method, "_summed", noted)
     return found

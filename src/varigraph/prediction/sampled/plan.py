@@ -118,9 +118,12 @@ def outputs_of(found: Explored, design: Design, at_once: int) -> Iterator[Tensor
 
 
 def _batched(found: Explored, design: Design, at_once: int) -> Iterator[Tensor]:
-    for start in range(0, design.runs, at_once):
-        draws = [design.draw(run) for run in range(start, min(start + at_once, design.runs))]
-        yield found.network.at_once(draws, found.sites)
+    part = design.runs // max(design.rounds, 1)
+    at_once = -(-part // -(-part // at_once))  # parts of a size, none with few runs left
+    for first in range(0, design.runs, part):
+        for start in range(first, first + part, at_once):
+            runs = range(start, min(start + at_once, first + part))
+            yield found.network.at_once([design.draw(run) for run in runs], found.sites)
 
 
 def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor]:
@@ -128,23 +131,28 @@ def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor
         yield found.network.once(design.draw(run))[None]
 
 
-def in_groups(outputs: Iterable[Tensor], group: int, together: int) -> Iterator[list[Tensor]]:
+def in_groups(
+    outputs: Iterable[Tensor], group: int, together: int, part: int = 0
+) -> Iterator[list[Tensor]]:
     """The same outputs in whole groups of runs, several at a time.
 
     Args:
         outputs: ``[some runs, nodes, classes]`` at a time.
         group: number of runs in a group.
         together: number of runs to wait for, in whole groups.
+        part: not beyond the end of so many runs; 0 for any number.
 
     Yields:
         Lists for the taker to empty: nothing else holds what is in them.
     """
     held: list[Tensor] = []
+    done = 0
     for output in outputs:
         held.append(output)
+        done += len(output)
         del output  # or it would be held beside the next ones
         runs = sum(map(len, held))
-        if runs >= together:
+        if runs >= together or (part and done % part == 0):
             rest = _cut_off(held, runs % group)
             yield held
             held = rest
