@@ -6,6 +6,7 @@ from torch_geometric import nn as gnn
 from torch_geometric.data import Data
 
 import varigraph as vg
+from varigraph.prediction.sampled import enough, shortcuts
 from varigraph.prediction.sampled.draws import Design
 from varigraph.prediction.sampled.enough import MOST_ROUNDS, SEEN, Enough, not_known
 from varigraph.prediction.sampled.estimates import SampledMoments
@@ -27,12 +28,12 @@ def test_what_is_not_known_is_how_far_nine_in_ten_are_off(rounds):
 
 
 def test_rounds_that_agree_are_enough_and_one_alone_never_is():
-    enough = Enough(least=100, most=404)
-    assert enough.reached(drawn(2))
-    assert not enough.reached(drawn(1))
-    assert not enough.reached(drawn(2, spread=4.0))
+    wanted = Enough(least=100, most=404)
+    assert wanted.reached(drawn(2))
+    assert not wanted.reached(drawn(1))
+    assert not wanted.reached(drawn(2, spread=4.0))
     assert not Enough(least=250, most=404).reached(drawn(2))
-    assert enough.reached(SEEN / 2 * drawn(2, spread=4.0).sign())  # too small to be seen
+    assert wanted.reached(SEEN / 2 * drawn(2, spread=4.0).sign())  # too small to be seen
 
 
 def test_who_goes_side_by_side_may_go_on():
@@ -62,21 +63,27 @@ def star(prob, *, leaves=30):
     return Data(x=x, edge_index=ends, edge_prob=torch.full((ends.shape[1],), prob))
 
 
-@pytest.mark.parametrize(("prob", "nodes", "draws"), [(0.8, [0], 2), (0.98, None, MOST_ROUNDS)])
-def test_auto_draws_as_often_as_it_takes(prob, nodes, draws):
+def asked(prob, **options):
     torch.manual_seed(1)
     model = gnn.GraphSAGE(3, 4, 2, 2).eval()
-    asked = {"nodes": nodes, "sources": ("links",)}
-    pred = vg.predict(model, star(prob), **asked)
-    assert pred.samples == draws * ROUND
-    true = vg.predict(model, star(prob), method="sampled", samples=10_000, seed=4, **asked)
-    ratio = (pred.total / true.total)[true.total > SEEN]
-    assert bool(((ratio - 1).abs() < 0.6).all())
-    assert float(ratio.median()) == pytest.approx(1, abs=0.2)
+    return vg.predict(model, star(prob), nodes=[0], sources=("links",), **options)
+
+
+def test_auto_stops_where_rounds_agree():
+    pred = asked(0.8)
+    assert pred.samples == 2 * ROUND
+    true = asked(0.8, method="sampled", samples=10_000, seed=4)
+    assert float((pred.total / true.total - 1).abs().max()) < 0.25
+
+
+@pytest.mark.parametrize(("beside", "rounds"), [(True, MOST_ROUNDS), (False, 4)])
+def test_auto_goes_on_where_they_do_not(beside, rounds, monkeypatch):
+    monkeypatch.setattr(enough, "not_known", lambda by_round: 1.0)
+    if not beside:
+        monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 0})
+        monkeypatch.setattr(shortcuts, "_tosses_sums", lambda network: False)
+    assert asked(0.95).samples == rounds * ROUND
 
 
 def test_who_asks_for_more_draws_is_given_them():
-    torch.manual_seed(1)
-    model = gnn.GraphSAGE(3, 4, 2, 2).eval()
-    pred = vg.predict(model, star(0.8), nodes=[0], samples=500, sources=("links",))
-    assert pred.samples == 5 * ROUND
+    assert asked(0.8, samples=500).samples == 5 * ROUND
