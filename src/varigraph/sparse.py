@@ -65,6 +65,8 @@ def csr_tensor(start: Tensor, columns: Tensor, values: Tensor, shape: tuple[int,
 
 
 _PREPARED: Any = WeakIdKeyDictionary()
+#: Those that stand for many.
+_MANY: Any = WeakIdKeyDictionary()
 
 
 def prepare(matrix: Tensor) -> None:  # [rows, columns]
@@ -77,15 +79,31 @@ def prepare(matrix: Tensor) -> None:  # [rows, columns]
         _PREPARED[matrix] = Sparse.of_rows(matrix)
 
 
-def product(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [columns, features]
+def product(
+    matrix: Tensor, x: Tensor, reduce: str = "sum"
+) -> Tensor:  # [rows, columns], [columns, features]
     """``torch.sparse.mm``, by kernels where the matrix was made ready for them.
 
     For a batch of right-hand sides torch has no rule: they stand side by side as columns.
     """
+    if reduce != "sum":
+        many: Sparse | None = _MANY.get(matrix) if reduce == "mean" else None
+        return torch.sparse.mm(matrix, x, reduce) if many is None else many.averaged @ x
     known: Sparse | None = _PREPARED.get(matrix)
     if known is None and is_batchedtensor(x):
         known = Sparse.of_rows(matrix, fleeting=True)
     return torch.sparse.mm(matrix, x) if known is None else known @ x
+
+
+def stand_in_for(many: Sparse) -> Tensor:
+    """A matrix to hand on where torch wants one, for many of one pattern, batched by ``vmap``.
+
+    :func:`product` knows it, and so takes the others; its own numbers are all 0.
+    """
+    none = torch.zeros_like(many.columns, dtype=many.values.dtype)
+    matrix = csr_tensor(many.start, many.columns, none, many.shape)
+    _PREPARED[matrix] = _MANY[matrix] = many
+    return matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +157,16 @@ class Sparse:
         counts = torch.bincount(self.rows, minlength=self.shape[0])
         start = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         return start.to(self.columns.dtype)
+
+    @property
+    def averaged(self) -> Sparse:
+        """Each row divided by how many entries it has."""
+        counts = self.start.diff()
+        share = counts.clamp_min(1).to(self.values.dtype).reciprocal()
+        share = share.repeat_interleave(counts, output_size=len(self.columns))
+        other = replace(self, values=self.values * share, fleeting=True)
+        vars(other).update(start=self.start)
+        return other
 
     @cached_property
     def csr(self) -> Tensor:
@@ -213,9 +241,7 @@ class Sparse:
         return order, columns, self.rows[order], start.to(self.rows.dtype)
 
     def __matmul__(self, x: Tensor) -> Tensor:  # [columns, features] -> [rows, features]
-        if is_batchedtensor(
-            self.values
-        ):  # many matrices of one pattern: torch has no product for them
+        if is_batchedtensor(self.values) and torch.is_grad_enabled():
             messages = self.values[:, None] * x[self.columns]
             return messages.new_zeros(self.shape[0], x.shape[1]).index_add(0, self.rows, messages)
         return _Product.apply(self, self.values, x)  # type: ignore[no-any-return,no-untyped-call]
@@ -258,6 +284,21 @@ def _into_empty(matrix: Tensor, x: Tensor) -> Tensor:  # [rows, columns], [colum
     return torch.addmm(out, matrix, x, beta=0, out=out)
 
 
+def _many_products(
+    pattern: Sparse, values: Tensor, x: Tensor
+) -> Tensor:  # [many, entries], [many, columns, features] -> [many, rows, features]
+    """Products of many matrices of one pattern, each with its own right-hand side."""
+    matrix = csr_tensor(pattern.start, pattern.columns, values[0].clone(), pattern.shape)
+    entries, out = matrix.values(), x.new_empty(len(x), pattern.shape[0], x.shape[2])
+    for these, right, there in zip(values, x, out, strict=True):
+        entries.copy_(these)
+        if by_mkl(x):  # which adds to what is there, and needs no zeros
+            torch.addmm(there, matrix, right.contiguous(), beta=0, out=there)
+        else:
+            there.copy_(matrix @ right)
+    return out
+
+
 class _Product(torch.autograd.Function):
     """``matrix @ x``, by which entries and x can be learned.
 
@@ -289,8 +330,15 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[Any, Any, int], matrix: Sparse, values: Tensor, x: Tensor
+        info: Any, in_dims: tuple[Any, Any, Any], matrix: Sparse, values: Tensor, x: Tensor
     ) -> tuple[Tensor, int]:
+        if in_dims[1] is not None:
+            each = (
+                x.expand(info.batch_size, *x.shape)
+                if in_dims[2] is None
+                else x.movedim(in_dims[2], 0)
+            )
+            return _many_products(matrix, values.movedim(in_dims[1], 0), each), 0
         columns = x.movedim(in_dims[2], 1)  # [nodes, samples, features]
         product = matrix @ columns.flatten(1)
         return product.view(-1, *columns.shape[1:]), 1

@@ -236,13 +236,25 @@ class LinkProbabilities:
         """
         self.used = True
         links = plain(edge_index)
-        loop = links[0] == links[1]
         if not own_loops and links.shape == self._listed.shape and torch.equal(links, self._listed):
             return self._prob
-        edge = self._edge_of(links)
+        return self.at(self.entries(links, own_loops=own_loops))
+
+    def entries(self, links: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]
+        """Which of the listed links each of a layer's is; their number for those it adds.
+
+        Args:
+            links: that a layer sends messages along.
+            own_loops: as in :meth:`of`.
+        """
+        loop, edge = links[0] == links[1], self._edge_of(links)
         _refuse_unknown(links[:, (edge < 0) & ~loop])
-        edge = torch.where(loop, -1, edge) if own_loops else edge
-        return torch.cat([self._prob, self._prob.new_ones(1)])[edge]
+        certain = (edge < 0) | loop if own_loops else edge < 0
+        return torch.where(certain, self._listed.shape[1], edge)
+
+    def at(self, entries: Tensor) -> Tensor:  # [m] -> [m]
+        """The chances of :meth:`entries`."""
+        return torch.cat([self._prob, self._prob.new_ones(1)]).index_select(0, entries)
 
     @cached_property
     def uncertain(self) -> bool:
@@ -274,7 +286,7 @@ class LinkProbabilities:
 
         A layer asks for the same links in every run: they are looked up once.
         """
-        if not (self._looked_up and _same(links, *self._looked_up[0][:2])):
+        if not (self._looked_up and unchanged(links, self._looked_up[0][:2])):
             self._looked_up[:] = [(links, links._version, self._found(links))]
         return self._looked_up[0][2]
 
@@ -308,11 +320,13 @@ def plain(edge_index: Tensor) -> Tensor:
     return edge_index.as_tensor() if isinstance(edge_index, EdgeIndex) else edge_index
 
 
-def _same(links: Tensor, before: Tensor, version: int) -> bool:
-    """Whether these are the links of before, which nobody has written on."""
-    if before._version != version:
+def unchanged(tensor: Tensor, before: tuple[Tensor, int] | None) -> bool:
+    """Whether a tensor holds the same numbers as one seen before, with its version then."""
+    if before is None or before[0]._version != before[1]:
         return False
-    return links is before or (links.shape == before.shape and torch.equal(links, before))
+    if tensor is before[0] or tensor.layout != torch.strided:
+        return tensor is before[0]
+    return torch.equal(tensor, before[0])
 
 
 def _refuse_unknown(links: Tensor) -> None:  # [2, links not found]

@@ -9,7 +9,13 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import MaxAggregation, MessagePassing, MinAggregation
+from torch_geometric.nn import (
+    MaxAggregation,
+    MeanAggregation,
+    MessagePassing,
+    MinAggregation,
+    SumAggregation,
+)
 from torch_geometric.utils import is_sparse
 
 from varigraph.errors import ModelError
@@ -81,7 +87,7 @@ class _Weigh:
     def __init__(self, name: str, links: LinkWeights) -> None:
         self._name, self._links, self._adds_up = name, links, False
         self._order = OneOrder(f"layer {name}", links)
-        self._weight = self._message = torch.empty(0)
+        self._weight = self._message = self._edge_index = torch.empty(0)
 
     def look_up(self, layer: Any, inputs: tuple[Any, Any, dict[str, Any]]) -> None:
         """Before messages are formed: which links they run along."""
@@ -93,11 +99,12 @@ class _Weigh:
             )
         same_nodes(f"layer {self._name}", _rows(layer, given), self._links)
         self._order.check(edge_index)
-        self._weight = self._links.of(edge_index, own_loops=own_loops(layer))
+        self._edge_index = edge_index
 
     def multiply(self, layer: Any, inputs: Any, message: Tensor) -> Tensor:
         """Once they are formed: each with its weight, or none where it is not sent."""
         self._message = message
+        self._weight = self._links.of(self._edge_index, own_loops=own_loops(layer))
         weight = self._weight.to(message.dtype).view(_along(layer, message))
         nothing = self._nothing(layer)
         return message * weight if nothing is None else torch.where(weight == 0, nothing, message)
@@ -109,7 +116,7 @@ class _Weigh:
         if nothing is not None:
             return torch.where(out == nothing, 0.0, out)
         if self._links.tossed and not self._adds_up:
-            self._adds_up = _adds_up(layer, message, inputs[0])
+            self._adds_up = _known_to_add_up(layer) or _adds_up(layer, message, inputs[0])
             if not self._adds_up:
                 raise ModelError(
                     f"layer {self._name} does not add its messages up (aggr={layer.aggr!r}), and a "
@@ -130,6 +137,11 @@ def _along(layer: Any, message: Tensor) -> list[int]:
     shape = [1] * message.dim()
     shape[layer.node_dim] = -1
     return shape
+
+
+def _known_to_add_up(layer: Any) -> bool:
+    own = type(layer).aggregate is not MessagePassing.aggregate
+    return not own and type(layer.aggr_module) in (SumAggregation, MeanAggregation)
 
 
 def _adds_up(layer: Any, message: Tensor, others: dict[str, Any]) -> bool:

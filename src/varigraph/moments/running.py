@@ -7,6 +7,7 @@ import sys
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from operator import is_
 from typing import Any, TypeVar
 
 import torch
@@ -17,7 +18,7 @@ from torch_geometric.nn import Aggregation, MessagePassing
 
 from varigraph.errors import MissingRuleError, ModelError
 from varigraph.moments.gaussian import Gaussian
-from varigraph.moments.links import plain
+from varigraph.moments.links import plain, unchanged
 from varigraph.moments.propagation import current
 from varigraph.moments.registry import (
     FUNCTIONS,
@@ -273,15 +274,6 @@ def _sound_caches(model: nn.Module) -> Iterator[None]:
         yield
 
 
-def unchanged(tensor: Tensor, before: tuple[Tensor, int] | None) -> bool:
-    """Whether a tensor holds the same numbers as one seen before, with its version then."""
-    if before is None or before[0]._version != before[1]:
-        return False
-    if tensor is before[0] or tensor.layout != torch.strided:
-        return tensor is before[0]
-    return torch.equal(tensor, before[0])
-
-
 class _SameLinks:
     """A hook that empties a layer's caches when anything but its features has changed."""
 
@@ -377,11 +369,10 @@ def _same(container: Any, before: Any) -> bool:
     """Whether a list, dict or set holds the very same things."""
     if len(container) != len(before):
         return False
-    if isinstance(container, dict):
-        return all(key in container and container[key] is before[key] for key in before)
     if isinstance(container, set):
         return bool(container == before)
-    return all(one is two for one, two in zip(container, before, strict=True))
+    values = (each.values() if isinstance(each, dict) else () for each in (container, before))
+    return all(map(is_, container, before)) and all(map(is_, *values))
 
 
 def is_cache(name: str) -> bool:

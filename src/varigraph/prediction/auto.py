@@ -12,15 +12,16 @@ from varigraph.prediction.network_call import came_from
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, silent
+from varigraph.prediction.sampled.enough import FEWEST_ROUNDS, Enough
 from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
 from varigraph.prediction.sampled.tosses import ROUND
 from varigraph.prediction.sources.source import SOURCES
 
 #: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
 DRAWS = 100
-#: Rounds of draws in which links fail, at least and at most; how often a link should fail in all of
-#: them, and how often it must if draws are to know anything of it.
-FEWEST_ROUNDS, MOST_ROUNDS = 2, 5
+#: Rounds of draws in which links fail, at most where runs follow each other; how often a link
+#: should fail in all of them, and how often it must if draws are to know anything of it.
+MOST_ROUNDS = 5
 FAILURES, FEWEST_FAILURES = 20, 3
 #: Why class probabilities behind uncertain links are drawn.
 FEW_VALUES = (
@@ -40,7 +41,9 @@ def auto(question: Question) -> Prediction:
     """
     if (draws := draws_of_links(question)) > 0 and question.weights != "closed-form":
         try:
-            return _noted(_drawn(question, FEW_VALUES, draws), question)
+            enough = Enough(least=question.draws or DRAWS, most=_draws(question, draws))
+            answer = sampled(replace(question, draws=enough.most), enough)
+            return _noted(answer.because(FEW_VALUES), question)
         except ModelError:  # closed forms may do without what stands in the way of runs
             pass
     try:
@@ -86,7 +89,9 @@ def draws_of_links(question: Question) -> int:
         q_l = p_l (1 - p_l)
 
     in whole rounds, so that a link fails about twenty times, two rounds at least and five at most.
-    Links that are hardly ever gone are left to closed forms: draws would know next to nothing.
+    Where coins are all that is drawn, rounds end sooner if they agree, and go on where runs go side
+    by side (:class:`~varigraph.prediction.sampled.enough.Enough`). Links that are hardly ever gone
+    are left to closed forms: draws would know next to nothing.
     """
     if question.task == "regression" or not _has_coins(question):
         return 0

@@ -42,10 +42,12 @@ class Design:
     Args:
         sources: what is drawn, those that act first in the network first.
         samples: number of runs asked for; rounded up to whole groups, of which there are two.
+        rounds: parts of the runs after each of which they may be found to be enough; 0 for none.
     """
 
     sources: tuple[str, ...]
     samples: int
+    rounds: int = 0
 
     @property
     def group(self) -> int:

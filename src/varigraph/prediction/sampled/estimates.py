@@ -138,6 +138,8 @@ class Estimates:
 
 #: Runs are summed in so many batches; the spread between those is the standard error, to 13 %.
 BATCHES = 32
+#: Batches of one round, where draws may end after any of them.
+PER_ROUND = 8
 #: Numbers that the sums may take; very large graphs have fewer batches.
 MOST_SUMS = 2**25
 WHOLE = slice(None)
@@ -147,6 +149,8 @@ def batches_of(design: Design, numbers: int) -> int:
     """How many batches the runs are summed in, for answers of so many numbers."""
     groups, sums = design.runs // design.group, 2 + len(design.pairs)
     fitting = max(FEWEST_BATCHES, MOST_SUMS // (sums * max(numbers, 1)))
+    if design.rounds:
+        return design.rounds * max(1, min(PER_ROUND, fitting // design.rounds))
     return min(BATCHES, fitting, groups) if groups >= FEWEST_BATCHES else 1
 
 
@@ -228,6 +232,27 @@ class SampledMoments:
         step = max(1, numbers * len(self._shift) // max(self._shift.numel(), 1))
         for start in range(0, len(self._shift), step):
             yield slice(start, min(start + step, len(self._shift)))
+
+    def by_round(self, rounds: int, runs: int) -> Tensor:  # -> [rounds, nodes, classes]
+        """The variance in each of the rounds that are done.
+
+        Args:
+            rounds: how many are done.
+            runs: in each.
+        """
+        batches = int(self._batch_of[: self._done].max()) + 1
+        first, second = (
+            sums[:batches].unflatten(0, (rounds, -1)).sum(1).double() / runs
+            for sums in self._sums[:2]
+        )
+        found: Tensor = second - first.square()
+        return found
+
+    def end(self) -> None:
+        """No more runs will come."""
+        self._batch_of = self._batch_of[: self._done]
+        batches = int(self._batch_of.max()) + 1
+        self._sums = [sums[:batches] for sums in self._sums]
 
     @property
     def finite(self) -> bool:

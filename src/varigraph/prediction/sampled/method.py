@@ -17,6 +17,7 @@ from varigraph.prediction.prediction import Prediction, StandardErrors
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sampled.draws import Design
+from varigraph.prediction.sampled.enough import Enough
 from varigraph.prediction.sampled.estimates import (
     FEWEST_BATCHES,
     Estimate,
@@ -25,8 +26,8 @@ from varigraph.prediction.sampled.estimates import (
 )
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
-from varigraph.prediction.sampled.runs import PlainRun
 from varigraph.prediction.sampled.shortcuts import Explored, explored, in_step
+from varigraph.prediction.sampled.tosses import ROUND
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
 
@@ -39,7 +40,7 @@ CERTAIN = (
 )
 
 
-def sampled(question: Question) -> Prediction:
+def sampled(question: Question, enough: Enough | None = None) -> Prediction:
     r"""Mean, variance and its division over sources, by drawing everything that is uncertain.
 
     .. math::
@@ -54,7 +55,7 @@ def sampled(question: Question) -> Prediction:
     Figures are nearer to the truth for it than standard errors say, which take draws as having
     nothing to do with each other; and variances are up to a hundredth too large.
     """
-    return by_sample(sample(question), question)
+    return by_sample(sample(question, enough=enough), question)
 
 
 def by_sample(found: Sample, question: Question) -> Prediction:
@@ -86,12 +87,13 @@ class Sample:
     runs: int
 
 
-def sample(question: Question, watch: Watch | None = None) -> Sample:
+def sample(question: Question, watch: Watch | None = None, enough: Enough | None = None) -> Sample:
     """Run a network on many draws.
 
     Args:
         question: what is asked.
         watch: is shown the logits of all runs, ``[some runs, nodes, classes]`` at a time.
+        enough: knows when to stop, where coins alone are drawn.
 
     Raises:
         OptionError: fewer than two draws are asked for, or the links alone take all memory.
@@ -105,17 +107,17 @@ def sample(question: Question, watch: Watch | None = None) -> Sample:
         )
     look = explored if numbering() is None else in_step
     with without_gaps(), opened_network(question) as network, look(network) as found:
-        return _summed(found, watch)
+        return _summed(found, watch, enough)
 
 
-def _summed(found: Explored, watch: Watch | None) -> Sample:
+def _summed(found: Explored, watch: Watch | None, enough: Enough | None) -> Sample:
     question = found.network.question
-    running = PlainRun(found.network.features.maps)
+    running = found.network.running()
     plain = found.network.once({}, running=running)
     check_output(Gaussian.certain(plain), question.task, logits=running.looked_through)
     index, output = check_nodes(question.nodes, len(plain)), plain.numel()
     like = plain if index is None else plain[index]
-    design = Design(found.sources, question.draws if found.sources else FEWEST_BATCHES)
+    design = _design(found, enough)
     plan = Plan.of(found, design, output=output, asked=like.numel())
     network = replace(found.network, keeps_masks=plan.keeps_masks, tight=plan.tight)
     found = replace(found, network=network)
@@ -123,7 +125,9 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
     answers = SampledMoments(like, design)
     del plain, like
     outputs = _told(outputs_of(found, design, plan.at_once), question, design.runs)
-    for runs in in_groups(outputs, design.group, plan.together):
+    done, part = 0, ROUND if design.rounds else 0
+    for runs in in_groups(outputs, design.group, plan.together, part):
+        done += sum(map(len, runs))
         for rows in logits.blocks(_at_once(runs[0].device) // sum(map(len, runs))):
             block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
             logits.add(block, rows)
@@ -131,6 +135,10 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
         if watch is not None:
             watch(torch.cat([run if index is None else run[:, index] for run in runs]))
         runs.clear()
+        if _are_enough(answers, design, done, enough):
+            break
+    logits.end()
+    answers.end()
     if not logits.finite:
         raise ModelError(
             "the answer is not a finite number for some of the draws",
@@ -138,7 +146,22 @@ def _summed(found: Explored, watch: Watch | None) -> Sample:
         )
     if not found.sources:
         warn(CERTAIN)
-    return Sample(answers, logits, found.sources, design.runs if found.sources else 0)
+    return Sample(answers, logits, found.sources, done if found.sources else 0)
+
+
+def _are_enough(answers: SampledMoments, design: Design, done: int, enough: Enough | None) -> bool:
+    if enough is None or not design.rounds or done % ROUND:
+        return False
+    return enough.reached(answers.by_round(done // ROUND, ROUND))
+
+
+def _design(found: Explored, enough: Enough | None) -> Design:
+    """The runs that there are; rounds of them, where these may be enough."""
+    draws = found.network.question.draws if found.sources else FEWEST_BATCHES
+    if enough is None or len(found.sources) != 1:
+        return Design(found.sources, draws)
+    rounds = enough.rounds(beside=found.batched)
+    return Design(found.sources, rounds * ROUND, rounds)
 
 
 def _at_once(device: torch.device) -> int:

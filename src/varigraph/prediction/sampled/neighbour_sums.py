@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_batchedtensor
 from torch.nn import functional as F
 from torch_geometric import EdgeIndex
 from torch_geometric import nn as gnn
 from torch_geometric.nn import MessagePassing
 
 from varigraph.moments import LinkProbabilities
-from varigraph.moments.messages import LinkWeights, own_loops
-from varigraph.moments.running import unchanged
+from varigraph.moments.links import plain, unchanged
+from varigraph.moments.messages import own_loops
 from varigraph.prediction.sampled.tosses import TossedLinks
-from varigraph.sparse import csr_tensor, made_once, prepare
+from varigraph.sparse import Sparse, csr_tensor, made_once, prepare, stand_in_for
+
+#: Layers that divide messages by the degrees of both ends, as far as ``normalize`` does not say no.
+NORMALISED = (gnn.GCNConv, gnn.SGConv, gnn.SSGConv, gnn.APPNP, gnn.LGConv, gnn.TAGConv)
 
 
 class DrawnLinks(TossedLinks):
@@ -36,22 +41,71 @@ class DrawnLinks(TossedLinks):
         self.nodes, self.listed, self.repeats = links.nodes, links.listed, links.repeats
         self.places = links.places
         self.met = self.tossed = False
+        self._known: dict[tuple[SortedLinks, bool, str], Tensor] = {}
 
     def show(self, weights: Tensor | None) -> None:  # [edges]
         """Begin a pass with these weights; None for the chances."""
         self._shown = self._links if weights is None else self._links.drawn(weights)
         self.tossed = weights is not None and self._links.reading == "bernoulli"
         self.met = False
+        self._known.clear()
 
     def of(self, edge_index: Tensor, *, own_loops: bool = False) -> Tensor:  # [2, m] -> [m]
         """Weight of each of a layer's links."""
         self.met = True
         return self._shown.of(edge_index, own_loops=own_loops)
 
+    def weights(self, layer: Any, links: SortedLinks) -> Tensor:  # -> [m]
+        """What a layer's links weigh in its sums, beside what it weighs them with itself."""
+        self.met, key = True, (links, own_loops(layer), self._way(layer))
+        if key not in self._known:  # layers alike share them
+            there = self._shown.at(links.entries(self._links, own_loops=own_loops(layer)))
+            self._known[key] = self._weighed(there, links, self._way(layer))
+        return self._known[key]
+
+    def _way(self, layer: Any) -> str:
+        """How a layer makes a sum of its messages, as far as it matters here."""
+        return "sum"
+
+    def _weighed(self, there: Tensor, links: SortedLinks, way: str) -> Tensor:  # [m] -> [m]
+        return there
+
+
+class LeftLinks(DrawnLinks):
+    r"""The weights that make of sums over all links the sums over those that are left.
+
+    .. math::
+        \frac{1}{|N'_u|} \sum_{v \in N'_u} m_v = \frac{1}{|N_u|} \sum_{v \in N_u}
+        b_{uv} \frac{|N_u|}{|N'_u|}\, m_v
+
+    for means, and for GCN's normalisation a factor of :math:`\sqrt{|N| / |N'|}` for each end.
+    Whoever uses them compares one run with the graph that is left: a network may do more with it.
+    """
+
+    def show(self, weights: Tensor | None) -> None:  # [edges]
+        """Begin a pass on these links; None for all of them."""
+        super().show(torch.ones_like(self.listed[1]) if weights is None else weights)
+
+    def _way(self, layer: Any) -> str:
+        if isinstance(layer, NORMALISED) and getattr(layer, "normalize", True):
+            return "normalised"
+        return "mean" if layer.aggr == "mean" else "sum"
+
+    def _weighed(self, there: Tensor, links: SortedLinks, way: str) -> Tensor:  # [m] -> [m]
+        if way == "sum":
+            return there
+        left, all_of_them = links.per_target(there), links.per_target(torch.ones_like(there))
+        share = torch.where(left > 0, all_of_them / left, 0)
+        if way == "mean":
+            return there * share.index_select(0, links.target)
+        root = share.sqrt()
+        at_target, at_source = (root.index_select(0, end) for end in (links.target, links.source))
+        return there * at_target * at_source
+
 
 @contextmanager
 def summed_messages(
-    model: nn.Module, links: LinkWeights | None, *, above: int = 0
+    model: nn.Module, links: DrawnLinks | None, *, above: int = 0
 ) -> Iterator[None]:
     """While this is open, layers with a fused way are given a sparse matrix for their links.
 
@@ -64,7 +118,7 @@ def summed_messages(
         links: weights of the links, where the graph has them.
         above: only where the messages of a layer would take more than so many bytes.
     """
-    known: dict[Any, _SortedLinks] = {}  # layers with the same links share what is made of them
+    known: dict[Any, SortedLinks] = {}  # layers with the same links share what is made of them
     with ExitStack() as stack:
         stack.callback(known.clear)  # it has those as keys that have it
         for layer in model.modules():
@@ -73,6 +127,12 @@ def summed_messages(
                 replace = _Replace(links, layer.fuse, above, known)
                 stack.callback(layer.register_propagate_forward_pre_hook(replace).remove)
         yield
+
+
+def only_sums(model: nn.Module) -> bool:
+    """Whether all layers that pass messages have a fused way."""
+    layers = [layer for layer in model.modules() if isinstance(layer, MessagePassing)]
+    return bool(layers) and all(map(_fusible, layers))
 
 
 def _fusible(layer: Any) -> bool:
@@ -86,7 +146,7 @@ def sums(layer: Any) -> bool:
 
 
 @dataclass(eq=False)
-class _SortedLinks:
+class SortedLinks:
     """Links by the node that they lead to, and the matrix of their weights.
 
     Args:
@@ -102,9 +162,10 @@ class _SortedLinks:
     order: Tensor | None
     _weight: tuple[Tensor, int] | None = None
     _matrix: Tensor | None = field(default=None)
+    _entries: dict[bool, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, edge_index: Tensor, nodes: int, *, weighted: bool) -> _SortedLinks:
+    def of(cls, edge_index: Tensor, nodes: int, *, weighted: bool) -> SortedLinks:
         """Sort links; on a GPU they stay sorted as long as they are there, as its neighbours do."""
 
         def build() -> tuple[Tensor, Tensor, Tensor | None]:
@@ -127,10 +188,40 @@ class _SortedLinks:
     def fresh(self, weight: Tensor | None, like: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
         """The matrix of weights that are looked at once."""
         if weight is None or self.order is None:
-            values = like.new_ones(len(self.source))
-        else:
-            values = weight.index_select(0, self.order).to(like.dtype)
-        return csr_tensor(self.start, self.source, values, (len(like), len(like)))
+            return self.filled(like.new_ones(len(self.source)))
+        return self.filled(self.sorted(weight).to(like.dtype))
+
+    def filled(self, values: Tensor) -> Tensor:  # [edges] -> [nodes, nodes]
+        """The matrix of weights that are sorted as the links are; of many, what stands for them."""
+        nodes = len(self.start) - 1
+        if not is_batchedtensor(values):
+            return csr_tensor(self.start, self.source, values, (nodes, nodes))
+        many = Sparse(self.target, self.source, values, (nodes, nodes), fleeting=True)
+        vars(many).update(start=self.start)
+        return stand_in_for(many)
+
+    def sorted(self, of_link: Tensor) -> Tensor:  # [edges] -> [edges]
+        """What each link has, by the node that it leads to."""
+        assert self.order is not None  # they differ
+        return of_link.index_select(0, self.order)
+
+    def entries(self, links: LinkProbabilities, *, own_loops: bool) -> Tensor:  # -> [edges]
+        """See :meth:`LinkProbabilities.entries`; looked up once."""
+        if own_loops not in self._entries:
+            found = links.entries(plain(self.edge_index[0]), own_loops=own_loops)
+            self._entries[own_loops] = self.sorted(found)
+        return self._entries[own_loops]
+
+    @cached_property
+    def target(self) -> Tensor:  # [edges]
+        """Where they lead to."""
+        nodes = torch.arange(len(self.start) - 1, dtype=self.source.dtype, device=self.start.device)
+        return nodes.repeat_interleave(self.start.diff(), output_size=len(self.source))
+
+    def per_target(self, there: Tensor) -> Tensor:  # [edges] -> [nodes]
+        """How many of the links lead to each node, of those that are there."""
+        before = F.pad(there.cumsum(0, dtype=self.start.dtype), (1, 0))
+        return before.index_select(0, self.start).diff().to(there)
 
 
 def _by_target(
@@ -152,7 +243,7 @@ class _Replace:
     """A hook that puts a sparse matrix in the place of ``edge_index``."""
 
     def __init__(
-        self, links: LinkWeights | None, fuse: bool, above: int, known: dict[Any, _SortedLinks]
+        self, links: DrawnLinks | None, fuse: bool, above: int, known: dict[Any, SortedLinks]
     ) -> None:
         self._links, self._fuse, self._above, self._known = links, fuse, above, known
 
@@ -168,11 +259,12 @@ class _Replace:
         if self._links is None:
             matrix = links.matrix(weight, x)
         else:
-            coins = self._links.of(edge_index, own_loops=own_loops(layer))
-            matrix = links.fresh(coins if weight is None else weight * coins, x)
+            weights = self._links.weights(layer, links)
+            own = weights if weight is None else weights * links.sorted(weight)
+            matrix = links.filled(own.to(x.dtype))
         return matrix, None, {**kwargs, "edge_weight": None} if weight is not None else kwargs
 
-    def _sorted(self, edge_index: Tensor, nodes: int, *, weighted: bool) -> _SortedLinks:
+    def _sorted(self, edge_index: Tensor, nodes: int, *, weighted: bool) -> SortedLinks:
         own = self._known.get(self)
         for links in (own, *self._known.values()):
             if links is None or (weighted and links.order is None):
@@ -181,7 +273,7 @@ class _Replace:
                 self._known[self] = links
                 return links
         self._known.pop(self, None)
-        self._known[self] = _SortedLinks.of(edge_index, nodes, weighted=weighted)
+        self._known[self] = SortedLinks.of(edge_index, nodes, weighted=weighted)
         return self._known[self]
 
 

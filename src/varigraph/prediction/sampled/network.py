@@ -23,7 +23,7 @@ from varigraph.prediction.question import Question
 from varigraph.prediction.sampled.draws import Draw, Features, FullFeatures, torch_seed
 from varigraph.prediction.sampled.neighbour_sums import DrawnLinks
 from varigraph.prediction.sampled.removed import RemovedLinks
-from varigraph.prediction.sampled.runs import Masking, PlainRun
+from varigraph.prediction.sampled.runs import FixedProducts, Masking, PlainRun
 from varigraph.prediction.sources.source import SOURCES, Drawn
 
 
@@ -168,6 +168,7 @@ class Network:
         own_randomness: the network draws random numbers that are not dropout's.
         writes: the network changes its features in place, and must be given copies.
         prefix: what layers returned in earlier runs, where it is kept.
+        fixed: linear maps of features that are the same in all runs, where they are kept.
         keeps_masks: masks are kept for the run that shares them.
         tight: memory that was freed is given back before every run.
     """
@@ -178,6 +179,7 @@ class Network:
     own_randomness: bool = False
     writes: bool = True
     prefix: Prefix | None = None
+    fixed: FixedProducts | None = None
     keeps_masks: bool = False
     tight: bool = False
     _recent: dict[Hashable, dict[int, Tensor]] = field(default_factory=dict, init=False)
@@ -194,7 +196,7 @@ class Network:
         """
         if self.tight:
             give_back()
-        running = running or PlainRun(self.features.maps)
+        running = running or self.running()
         if self.prefix is not None:
             self.prefix.begin(LIKE_NO_OTHER if x is not None else draw, running)
         inputs = Inputs(self.features.mean)
@@ -209,6 +211,10 @@ class Network:
             logits = self.through(inputs, running)
         self.removed.check_form(logits)
         return logits
+
+    def running(self) -> PlainRun:
+        """What watches a run of which nothing needs to be known."""
+        return PlainRun(self.features.maps, self.fixed)
 
     def blamed(self) -> AbstractContextManager[None]:
         """What goes wrong here may be due to the links that a run lacks."""
@@ -235,14 +241,13 @@ class Network:
         """
         stacked: dict[str, Drawn] = {}
         for name in draws[0]:  # one after the other: draws are not held beside all stacks
-            each = [SOURCES[name].draw(self, draw[name], sites) for draw in draws]
-            stacked[name] = {key: torch.stack([one[key] for one in each]) for key in each[0]}
+            stacked[name] = SOURCES[name].draws(self, [draw[name] for draw in draws], sites)
 
         def run(drawn: Mapping[str, Drawn]) -> Tensor:
             inputs = Inputs(self.features.mean)
             for name, tensors in drawn.items():
                 SOURCES[name].use(inputs, tensors)
-            return self.through(inputs, PlainRun(self.features.maps))
+            return self.through(inputs, self.running())
 
         with warnings.catch_warnings():
             # Functions that torch cannot batch are run one by one: slow, but right.
@@ -257,6 +262,8 @@ class Network:
         """What the model returns for these inputs."""
         if self.links is not None:
             self.links.show(inputs.coins)
+        if self.removed is not None:
+            running.given = self.removed.tensors
         running.masking, running.masked = inputs.masking, self.question.masked
         x = inputs.x.clone() if self.writes else inputs.x
         with ExitStack() as stack:

@@ -16,6 +16,8 @@ from varigraph.prediction.sources.source import SOURCES
 
 #: Tensors of the largest size that a batched run holds at once, rather too many than too few.
 TENSORS_AT_ONCE = 8
+#: Numbers of runs side by side on a processor: more leave its caches, and the heap.
+NUMBERS_BESIDE = 2**21
 #: Outputs that are summed at a time: few enough to fit a cache, many enough to be worth it.
 RUNS_TOGETHER = 16
 #: Blocks of numbers on their way, and torch's own buffers.
@@ -70,9 +72,10 @@ class Plan:
         left -= kept if keeps_masks else 0
         groups = min(RUNS_TOGETHER, left // (size * output)) // design.group
         together = max(1, groups) * design.group
-        at_once = left // (size * (TENSORS_AT_ONCE * found.widest + masks))
-        if question.x.mean.is_cuda:  # more keep it no busier
-            at_once = min(at_once, NUMBERS_AT_ONCE["cuda"] // max(found.widest, 1))
+        widest = max(found.widest, question.edges if found.network.links is not None else 0)
+        at_once = left // (size * (TENSORS_AT_ONCE * widest + masks))
+        most = NUMBERS_AT_ONCE["cuda"] if question.x.mean.is_cuda else NUMBERS_BESIDE
+        at_once = min(at_once, most // max(widest, 1))
         at_once = max(1, at_once)
         tight = 2 * left < question.memory and not question.x.mean.is_cuda
         return cls(together, at_once, keeps_masks, tight)
@@ -87,6 +90,7 @@ def _least(found: Explored, design: Design, output: int, asked: int) -> int:
     held = (sums * batches + 2) * asked + design.group * output
     drawn = sum(SOURCES[name].bytes_of_draw(network) for name in design.sources)
     drawn += network.features.mean.nbytes if network.writes else 0
+    drawn += 0 if network.fixed is None else network.fixed.bytes
     if question.x.mean.is_cuda:  # a processor's blocks of masks are among the buffers
         widest = max((site.shape.numel() for site in found.sites), default=0)
         drawn += BYTES_PER_MASK * min(network.large, widest)
@@ -103,9 +107,9 @@ def outputs_of(found: Explored, design: Design, at_once: int) -> Iterator[Tensor
         design: the draws of each run.
         at_once: runs that are computed together, where that is faster.
     """
-    done = 0
+    done, several = 0, found.batched and at_once > 1
     try:
-        for outputs in _batched(found, design, at_once) if found.batched and design.sources else ():
+        for outputs in _batched(found, design, at_once) if several and design.sources else ():
             done += len(outputs)
             yield outputs
     except RuntimeError:  # torch.vmap cannot follow every network
@@ -114,9 +118,12 @@ def outputs_of(found: Explored, design: Design, at_once: int) -> Iterator[Tensor
 
 
 def _batched(found: Explored, design: Design, at_once: int) -> Iterator[Tensor]:
-    for start in range(0, design.runs, at_once):
-        draws = [design.draw(run) for run in range(start, min(start + at_once, design.runs))]
-        yield found.network.at_once(draws, found.sites)
+    part = design.runs // max(design.rounds, 1)
+    at_once = -(-part // -(-part // at_once))  # parts of a size, none with few runs left
+    for first in range(0, design.runs, part):
+        for start in range(first, first + part, at_once):
+            runs = range(start, min(start + at_once, first + part))
+            yield found.network.at_once([design.draw(run) for run in runs], found.sites)
 
 
 def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor]:
@@ -124,23 +131,28 @@ def _one_by_one(found: Explored, design: Design, runs: range) -> Iterator[Tensor
         yield found.network.once(design.draw(run))[None]
 
 
-def in_groups(outputs: Iterable[Tensor], group: int, together: int) -> Iterator[list[Tensor]]:
+def in_groups(
+    outputs: Iterable[Tensor], group: int, together: int, part: int = 0
+) -> Iterator[list[Tensor]]:
     """The same outputs in whole groups of runs, several at a time.
 
     Args:
         outputs: ``[some runs, nodes, classes]`` at a time.
         group: number of runs in a group.
         together: number of runs to wait for, in whole groups.
+        part: not beyond the end of so many runs; 0 for any number.
 
     Yields:
         Lists for the taker to empty: nothing else holds what is in them.
     """
     held: list[Tensor] = []
+    done = 0
     for output in outputs:
         held.append(output)
+        done += len(output)
         del output  # or it would be held beside the next ones
         runs = sum(map(len, held))
-        if runs >= together:
+        if runs >= together or (part and done % part == 0):
             rest = _cut_off(held, runs % group)
             yield held
             held = rest

@@ -104,21 +104,66 @@ class _LastStep(NamedTuple):
         return out is self.result and _version(out) == self.version
 
 
+class FixedProducts:
+    """Linear maps of features that are the same in all runs: each is computed once.
+
+    Args:
+        x: the features, ``[nodes, features]``.
+    """
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+        self._known: dict[tuple[Tensor, ...], _Fixed] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Memory of what is kept."""
+        return sum(kept.result.nbytes for kept in self._known.values())
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """``F.linear``."""
+        given = (x, weight) if bias is None else (x, weight, bias)
+        if x is not self._x or torch.is_grad_enabled() or any(map(torch.is_inference, given)):
+            return F.linear(x, weight, bias)
+        kept = self._known.get(given)
+        if kept is None or kept.versions != _versions((*given, kept.result)):
+            result = F.linear(x, weight, bias)
+            kept = self._known[given] = _Fixed(result, _versions((*given, result)))
+        return kept.result
+
+
+class _Fixed(NamedTuple):
+    """A result, and how often torch had seen it and what it was made of changed by then."""
+
+    result: Tensor
+    versions: list[int]
+
+
+def _versions(tensors: Iterable[Tensor]) -> list[int]:
+    return [each._version for each in tensors]
+
+
 class PlainRun(TorchFunctionMode):
     """While this is open, torch functions that the network calls go through here.
 
     ``masking`` gives the mask for a place where dropout acts; None leaves values as they are.
     ``masked`` says that dropout acts although the model is in evaluation mode, ``looked_through``
-    that a softmax or sigmoid was the last step.
+    that a softmax or sigmoid was the last step. ``given`` are the links that the network is handed,
+    where some of them are removed.
 
     Args:
         maps: matrices to use in the place of others.
+        fixed: knows linear maps of features that are the same in all runs.
     """
 
-    def __init__(self, maps: Mapping[Tensor, Tensor]) -> None:
+    def __init__(self, maps: Mapping[Tensor, Tensor], fixed: FixedProducts | None = None) -> None:
         super().__init__()
+        self._faster: dict[Any, Callable[..., Any]] = {torch.sparse.mm: product}
+        if fixed is not None:
+            self._faster[F.linear] = fixed.linear
         self.sites: list[Site] = []
         self.masking, self.masked, self._maps = cast(Masking | None, None), False, maps
+        self.given = cast(Sequence[Tensor], ())
         self._last: _LastStep | None = None
         self.looked_through = False
 
@@ -131,8 +176,7 @@ class PlainRun(TorchFunctionMode):
         if self._maps and (func is F.linear or func in MATMUL):
             args = tuple(self._maps.get(arg, arg) for arg in args)
         before = args[0].clone() if func in IN_PLACE_SIGMOID else None
-        sparse = func is torch.sparse.mm and len(args) == 2
-        result = (product if sparse else func)(*args, **kwargs)
+        result = self._faster.get(func, func)(*args, **kwargs)
         if func in SOFTMAX:
             self._end(result, _logits(*args, **kwargs), sigmoid=False)
         elif func in SIGMOID:
@@ -228,8 +272,8 @@ class FirstRun(PlainRun):
         widest: numbers in the largest tensor.
         peak: bytes of all that was held at once.
         matrices: the network's own matrices that multiplied something of the features' width.
-        given: the links that the network is handed, where somebody wants to know about them.
-        used: whether anything was computed from these, as far as torch's functions tell.
+        used: whether anything was computed from the links that the network is handed, as far as
+            torch's functions tell.
     """
 
     def __init__(
@@ -237,7 +281,7 @@ class FirstRun(PlainRun):
     ) -> None:
         super().__init__(maps)
         self.widest, self.peak, self.matrices = 0, 0, dict[Tensor, bool]()
-        self.given, self.used = cast(Sequence[Tensor], ()), False
+        self.used = False
         self._own, self._width, self._held = own, width, held
 
     def __torch_function__(

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from varigraph.data.kinds import StackedGraph
 from varigraph.errors import VarigraphError
-from varigraph.prediction.masks import Site
+from varigraph.moments import LinkProbabilities
+from varigraph.moments.running import untouched
+from varigraph.prediction.masks import CPU, Site
 from varigraph.prediction.network_call import does_not_depend, generator_state
-from varigraph.prediction.sampled.draws import Draw, FullFeatures, SmallFeatures, worthwhile
-from varigraph.prediction.sampled.neighbour_sums import mapped_first, summed_messages
+from varigraph.prediction.sampled.draws import (
+    Draw,
+    Features,
+    FullFeatures,
+    SmallFeatures,
+    worthwhile,
+)
+from varigraph.prediction.sampled.neighbour_sums import (
+    LeftLinks,
+    mapped_first,
+    only_sums,
+    summed_messages,
+)
 from varigraph.prediction.sampled.network import Inputs, Network, Prefix
-from varigraph.prediction.sampled.runs import FirstRun, HeldTensors
+from varigraph.prediction.sampled.runs import FirstRun, FixedProducts, HeldTensors
 from varigraph.prediction.sources.source import SOURCES, considered
 
 #: Up to so many numbers in its largest tensor, a run is mostly overhead.
 SHORT = {"cpu": 2**15, "cuda": 2**23}
 #: Where runs that are mostly overhead had better share a product than be without it.
 BY_COLUMNS = frozenset({"cuda"})
+#: So many missing links show whether weights say the same as a graph without them.
+ENOUGH_ABSENT = 20
 #: Messages of a layer are formed only if they take less than this part of the memory: a layer
 #: may hold several tensors of their size.
 PART_FOR_MESSAGES = 8
@@ -65,20 +81,26 @@ def explored(network: Network) -> Iterator[Explored]:
         stack.enter_context(summed_messages(question.model, network.weights, above=most))
         trial = Trial.of(network)
         sources = _sources(trial)
-        network, running = trial.in_small_space()
         device = network.features.mean.device.type
+        # Features that are certain are mapped once: no space is too wide for that.
+        certain = not any(SOURCES[name].moves_features for name in sources)
+        beside = trial.beside_each_other(trial.network, sources, stack) if certain else None
+        if beside is None:
+            network, running = trial.in_small_space()
+            beside = trial.beside_each_other(network, sources, stack)
         # Runs on the same links can go side by side through one product.
         by_columns = device in BY_COLUMNS and network.links is None and not trial.random
         if by_columns:
             running = trial.use_sparse_products(network, stack) or running
+        network, running = beside or (network, running)
         # What torch.jit hides is seen as nothing, and cannot be batched either.
         short = 0 < running.widest <= SHORT.get(device, SHORT["cpu"])
         batched = short and not trial.random and network.removed is None  # one graph for all runs
-        if not (batched or trial.random):
+        if not (batched or beside or trial.random):
             prefix = Prefix(network.links)
             stack.enter_context(prefix.used_by(network.question.model))
             network = replace(network, prefix=prefix)
-        if not (batched or by_columns):
+        if not (batched or beside or by_columns):
             running = trial.use_sparse_products(network, stack) or running
         if network.removed is not None:  # what was tried lacked some links, and took less for it
             running = _first_run(network, trial.held)
@@ -91,7 +113,7 @@ def explored(network: Network) -> Iterator[Explored]:
             widest=max(running.widest, trial.logits.numel()),
             peak=running.peak,
             trial_peak=trial.first.peak + question.x.mean.nbytes,
-            batched=batched,
+            batched=batched or beside is not None,
         )
 
 
@@ -141,6 +163,7 @@ class Trial:
     logits: Tensor
     random: bool
     held: HeldTensors
+    _known: dict[Features, Tensor] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: Network) -> Trial:
@@ -176,7 +199,8 @@ class Trial:
             _refuse_unmoved(replace(seeded, writes=True), draw, logits)
         random = not torch.equal(before, generator_state(x.device))
         network = replace(network, own_randomness=random, writes=x._version > version)
-        return cls(network, draw, moved, first, logits, random, held)
+        known = {network.features: x} if moved and not network.writes else {}
+        return cls(network, draw, moved, first, logits, random, held, known)
 
     def on_links(self, present: Tensor | None) -> tuple[Tensor, bool]:  # [edges]
         """What comes out for these links, or all, and whether anything was computed from them.
@@ -186,9 +210,6 @@ class Trial:
         mean, running = self.network.question.x.mean, _first_run(self.network, self.held)
         x = _far(mean) if self.moved else mean.clone()
         self.network.seed(0)
-        if self.network.removed is not None:
-            self.network.removed.show(present)
-            running.given = self.network.removed.tensors
         logits = self.network.through(Inputs(x, coins=present), running)
         self.first.peak = max(self.first.peak, running.peak)
         return logits, running.used
@@ -222,22 +243,107 @@ class Trial:
                 network.prefix.forget()
             return running
 
-    def same_by(self, network: Network) -> FirstRun | None:
-        """What is seen on another way, if it leads to the same answer; else None."""
-        features, running = network.features, _first_run(network, self.held)
-        x = _far(self.network.question.x.mean) if self.moved else None
-        if x is not None and isinstance(features, SmallFeatures):
-            x = x @ features.basis
+    def beside_each_other(
+        self, network: Network, sources: Sequence[str], stack: ExitStack
+    ) -> tuple[Network, FirstRun] | None:
+        """The network on several draws of links at once, if the answers are the same; else None.
+
+        Where links are removed, all of them are there, with weights that make sums those over what
+        is left: one pattern for all runs.
+
+        Args:
+            network: in any space.
+            sources: what is drawn.
+            stack: holds open what must stay open.
+        """
+        if self.random or not _tosses_sums(network):
+            return None
         try:
-            logits = network.once(self.draw, x=x, running=running)
+            with (
+                ExitStack() as attempt
+            ):  # caches of all links are of no use to a graph without some
+                attempt.enter_context(untouched(network.question.model))
+                found = self._beside(network, sources, attempt)
+                stack.push(attempt.pop_all())
         except Exception:  # whatever it is, there is another way
             return None
-        if running.sites != self.first.sites or logits.shape != self.logits.shape:
+        return found
+
+    def _beside(
+        self, network: Network, sources: Sequence[str], stack: ExitStack
+    ) -> tuple[Network, FirstRun]:
+        links = network.question.links
+        assert links is not None  # they are tossed
+        half = None
+        if network.removed is not None:
+            half = self._half(links)
+            plain = self.logits if half is None else self.on_links(half)[0]
+            network = replace(network, links=LeftLinks(links))
+        if not any(SOURCES[name].moves_features for name in sources):
+            network = replace(network, fixed=FixedProducts(network.features.mean))
+        running = self.use_sparse_products(network, stack)
+        draws = [dict.fromkeys(sources, sample) for sample in range(2)]
+        same = running is not None
+        if half is not None and same:
+            x = self._moved_in(network)
+            inputs = Inputs(network.features.mean if x is None else x, coins=half)
+            same = _near(network.through(inputs, network.running()), plain)
+        if running is None or not same:
+            raise _Differs
+        if not _near(network.at_once(draws, running.sites)[1], network.once(draws[1])):
+            raise _Differs
+        return network, running
+
+    def _half(self, links: LinkProbabilities) -> Tensor | None:  # -> [edges]
+        """Every other link that may be gone is; None where the trial lacks enough of them."""
+        coins = links.coins
+        if self.network.removed is not None and self.network.removed.absent >= ENOUGH_ABSENT:
             return None
-        precision = torch.finfo(logits.dtype).eps
-        spread = (self.logits - self.logits.mean(0)).abs().max()
-        allowed = precision**0.5 * spread + 16 * precision * self.logits.abs().max()
-        return running if bool((logits - self.logits).abs().max() <= allowed) else None
+        uncertain = coins.prob < 1
+        gone = uncertain & (uncertain.cumsum(0) % 2 == 1)
+        return (~gone)[coins.of_edge].to(links.listed[1])
+
+    def same_by(self, network: Network) -> FirstRun | None:
+        """What is seen on another way, if it leads to the same answer; else None."""
+        running = _first_run(network, self.held)
+        try:
+            logits = network.once(self.draw, x=self._moved_in(network), running=running)
+        except Exception:  # whatever it is, there is another way
+            return None
+        same = running.sites == self.first.sites and _near(logits, self.logits)
+        return running if same else None
+
+    def _moved_in(self, network: Network) -> Tensor | None:
+        """The features that the trial was made on, in the space of a network."""
+        if not self.moved:
+            return None
+        features = network.features
+        if features not in self._known:
+            x = _far(self.network.question.x.mean)
+            self._known[features] = x @ features.basis if isinstance(features, SmallFeatures) else x
+        return self._known[features]
+
+
+def _near(found: Tensor, plain: Tensor) -> bool:  # [nodes, classes] each
+    """Whether answers are the same, for all that rounding can tell."""
+    if found.shape != plain.shape:
+        return False
+    precision = torch.finfo(found.dtype).eps
+    spread = (plain - plain.mean(0)).abs().max()
+    allowed = precision**0.5 * spread + 16 * precision * plain.abs().max()
+    return bool((found - plain).abs().max() <= allowed)
+
+
+class _Differs(Exception):  # noqa: N818 - nobody is told
+    """Another way leads to another answer."""
+
+
+def _tosses_sums(network: Network) -> bool:
+    """Whether coins decide about links that layers only sum over, on a processor."""
+    question, links = network.question, network.question.links
+    if links is None or not links.uncertain or network.features.mean.device != CPU:
+        return False
+    return not isinstance(question.graph, StackedGraph) and only_sums(question.model)
 
 
 def _refuse_unmoved(network: Network, draw: Draw, logits: Tensor) -> None:

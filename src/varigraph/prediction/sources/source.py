@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
@@ -136,6 +137,12 @@ class Source(ABC):
             sample: number of the draw; the same number gives the same draw.
             sites: where dropout acts.
         """
+
+    def draws(self, network: Network, samples: Sequence[int], sites: Sequence[Site]) -> Drawn:
+        """Several draws, each tensor stacked."""
+        each = {sample: self.draw(network, sample, sites) for sample in dict.fromkeys(samples)}
+        found = [each[sample] for sample in samples]
+        return {key: torch.stack([one[key] for one in found]) for key in found[0]}
 
     @abstractmethod
     def use(self, inputs: Inputs, drawn: Drawn) -> None:
