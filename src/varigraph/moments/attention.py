@@ -176,6 +176,14 @@ class WithinGroups(Operator):
         return pairs._on(keys)
 
 
+def seen_by(key: Tensor, moved: Tensor, *, apart: bool) -> Tensor:  # -> [links, k, heads]
+    """How far scores move that look at values, ``[links, k, f]``, with slopes as in ScoreSum."""
+    if not apart:
+        return moved @ key.mT
+    by_head: Tensor = moved.unflatten(2, (key.shape[1], -1))
+    return (by_head * key[:, None]).sum(-1)
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreSum(Operator):
     r""":math:`y_{u,hc} = \sum_e m_{e,hc} \sum_d k_{e,hd}\, x_{v(e),hd}` over the links e of u.
@@ -244,9 +252,7 @@ class ScoreSum(Operator):
         return (self._heads(values) * self._heads(message)[:, None]).sum(-1)
 
     def _scores(self, moved: Tensor, key: Tensor) -> Tensor:  # [walks, k, f] -> [walks, k, heads]
-        if not self.apart:
-            return moved @ key.mT
-        return (self._heads(moved) * key[:, None]).sum(-1)
+        return seen_by(key, moved, apart=self.apart)
 
     def _over_columns(self, weight: Tensor, key: Tensor) -> Tensor:  # -> [walks, outputs, features]
         if not self.apart:
