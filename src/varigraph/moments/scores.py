@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from varigraph.moments.attention import HeadJacobian, ScoreSum, seen_by
+from varigraph.moments.attention import HeadJacobian, ScoreSum, WithinGroups, seen_by
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current
@@ -69,12 +69,19 @@ class ByScores:
     steps: list[Operator]
 
     def moved(self, of: Callable[[Gaussian], Tensor]) -> Tensor:  # -> [links, k, heads]
-        """How far weights move, given how far values of nodes do, ``[nodes, k, features]``."""
+        """How far weights move, given how far values of nodes do, ``[nodes, k, features]``.
+
+        The part that changes its sign with the noise: to first order, and as far as shares go.
+        """
         seen = torch.stack([end.seen(of(end.value)) for end in self.ends]).sum(0)
         every = torch.arange(len(seen), device=seen.device)
         links = Cotangents(torch.zeros_like(every), every, seen, len(seen), 1)
         for step in self.steps:
-            links = links.with_values(step.forward(links, links, links.values.shape[2]))
+            if isinstance(step, WithinGroups):
+                moved = step.far(links.values)
+            else:
+                moved = step.forward(links, links, seen.shape[2])
+            links = links.with_values(moved)
         return links.values
 
 
@@ -83,10 +90,11 @@ class Product:
     r"""What weights and values do together in :math:`y_u = \sum_e a_e x_{s(e)}`.
 
     .. math::
-        q_u = \sum_e da_e\, dx_{s(e)}
+        q_u = \sum_e da_e\, dx_{s(e)} \qquad
+        da = \tfrac12 \big(a(s + ds) - a(s - ds)\big)
 
     Both move with the same noise; as a response q is of second order, and not small where scores
-    move by as much as 1.
+    move by as much as 1. Shares do not go beyond 1 however far scores move.
 
     Args:
         value: y.

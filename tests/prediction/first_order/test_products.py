@@ -6,8 +6,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
 from torch_geometric.data import Data
+from torch_geometric.utils import softmax
 
 import varigraph as vg
+from varigraph.moments.attention import WithinGroups
+from varigraph.moments.maximum import members
 from varigraph.prediction.first_order import method
 
 FEATURES, CLASSES, DRAWS = 5, 3, 20_000
@@ -148,3 +151,20 @@ def test_one_node_alone():
     jacobian = torch.autograd.functional.jacobian(lambda x: network(x, data.edge_index), data.x)
     flat = jacobian.flatten(2)[0]
     assert torch.allclose(asked(network, data).logits.var[0], 0.1 * flat.square().sum(1), rtol=0.2)
+
+
+def test_shares_do_not_go_beyond_one(monkeypatch):
+    """However large scores are, a product is no larger than the values that are weighed."""
+    data = graph(1.0)
+    found, _ = products_of(Network("GATv2", scores=300), data, monkeypatch)
+    more, _ = products_of(Network("GATv2", scores=3000), data, monkeypatch)
+    assert float(found.abs().max()) > 0
+    assert float((more / found)[0].diagonal().max()) < 1.5
+
+
+def test_the_softmax_is_that_of_torch():
+    group = torch.tensor([0, 0, 1, 1, 1])
+    scores, moved = torch.randn(5, 2).double(), 3 * torch.randn(5, 4, 2).double()
+    operator = WithinGroups(softmax(scores, group), members(group, 2, torch.ones(5)), group)
+    there, back = (softmax(scores[:, None] + sign * moved, group) for sign in (1, -1))
+    assert torch.allclose(operator.far(moved), (there - back) / 2)
