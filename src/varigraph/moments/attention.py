@@ -12,6 +12,9 @@ from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.tape import Operator, by_heads
 from varigraph.sparse import Sparse
 
+#: Exponents up to here neither overflow nor vanish in float32.
+LARGEST_EXPONENT = 40.0
+
 
 @dataclass(frozen=True, eq=False)
 class HeadSum(Operator):
@@ -153,9 +156,20 @@ class WithinGroups(Operator):
         total.index_add_(0, group, weighted)
         return weighted - by_heads(total[group], self.share)
 
+    def far(self, moved: Tensor) -> Tensor:  # [rows, k, features]
+        r""":math:`\frac12 (a(s + ds) - a(s - ds))` of a softmax: shares do not go beyond 1."""
+        moved = moved.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT)
+        return (self._softmax(moved) - self._softmax(-moved)) / 2
+
     @property
     def numbers(self) -> Iterator[Tensor]:  # noqa: D102
         return iter((self.share,))
+
+    def _softmax(self, moved: Tensor) -> Tensor:
+        weight = moved.exp().mul_(self.share[:, None])
+        total = weight.new_zeros(self.members.shape[0], *weight.shape[1:])
+        total.index_add_(0, self.group, weight)
+        return weight.div_(total[self.group])
 
     def _common(self, pairs: Cotangents, weighted: Tensor) -> Tensor:
         r""":math:`a_f \sum_e a_e T_e`, group by group of each output."""
@@ -174,6 +188,14 @@ class WithinGroups(Operator):
             return pairs
         keys = (row[asked] * pairs.nodes + self.members.columns[entry]).sort().values
         return pairs._on(keys)
+
+
+def seen_by(key: Tensor, moved: Tensor, *, apart: bool) -> Tensor:  # -> [links, k, heads]
+    """How far scores move that look at values, ``[links, k, f]``, with slopes as in ScoreSum."""
+    if not apart:
+        return moved @ key.mT
+    by_head: Tensor = moved.unflatten(2, (key.shape[1], -1))
+    return (by_head * key[:, None]).sum(-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,9 +266,7 @@ class ScoreSum(Operator):
         return (self._heads(values) * self._heads(message)[:, None]).sum(-1)
 
     def _scores(self, moved: Tensor, key: Tensor) -> Tensor:  # [walks, k, f] -> [walks, k, heads]
-        if not self.apart:
-            return moved @ key.mT
-        return (self._heads(moved) * key[:, None]).sum(-1)
+        return seen_by(key, moved, apart=self.apart)
 
     def _over_columns(self, weight: Tensor, key: Tensor) -> Tensor:  # -> [walks, outputs, features]
         if not self.apart:

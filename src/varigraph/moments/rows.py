@@ -14,7 +14,7 @@ from varigraph.moments.attention import HeadSum, WeightSum
 from varigraph.moments.gaussian import Gaussian, Lazy, settled
 from varigraph.moments.maximum import members
 from varigraph.moments.propagation import current, recorded
-from varigraph.moments.scores import responses_by_scores
+from varigraph.moments.scores import Product, multiplied, responses_by_scores
 from varigraph.moments.tape import Arranged, Columns, Operator, Sum
 from varigraph.sparse import Sparse
 
@@ -190,8 +190,10 @@ class Weighted(Lazy):
         weights = WeightSum(x.mean, sender, members(group, count, ones))
         var = var + weights.squares(self.weight.var, x.var)
         by_scores = responses_by_scores(self.weight, x.mean[sender], group, count)
-        others = [(self.weight, weights)] if by_scores is None else by_scores
-        return recorded(Gaussian(mean, var), (x, values), *others)
+        if by_scores is None:
+            return recorded(Gaussian(mean, var), (x, values), (self.weight, weights))
+        found = recorded(Gaussian(mean, var), (x, values), *by_scores.responses)
+        return multiplied(Product(found, settled(x), sender, group, by_scores))
 
 
 def _matrix(group: Tensor, sender: Tensor, weight: Tensor, shape: tuple[int, int]) -> Sparse:

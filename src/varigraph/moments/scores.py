@@ -7,13 +7,13 @@ link and nothing else, so that what the sum gets by way of the scores is a respo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from varigraph.moments.attention import HeadJacobian, ScoreSum
+from varigraph.moments.attention import HeadJacobian, ScoreSum, WithinGroups, seen_by
 from varigraph.moments.cotangents import Cotangents, row_slices
 from varigraph.moments.gaussian import Gaussian
 from varigraph.moments.propagation import current
@@ -45,13 +45,104 @@ class _End:
     slopes: list[Tensor] = field(default_factory=list)
     apart: bool = True
 
+    def seen(self, moved: Tensor) -> Tensor:  # [nodes, k, features] -> [links, k, heads]
+        """How far scores move with the values."""
+        parts, first = [], 0
+        for slope in self.slopes:
+            node = self.node[first : (first := first + len(slope))]
+            parts.append(seen_by(slope, moved[node], apart=self.apart))
+        return torch.cat(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class ByScores:
+    """How the weights of links come from the ends of these.
+
+    Args:
+        responses: of the sum that the weights are for.
+        ends: what scores look at.
+        steps: from the scores to the weights, link by link or within groups.
+    """
+
+    responses: list[tuple[Gaussian, Operator]]
+    ends: list[_End]
+    steps: list[Operator]
+
+    def moved(self, of: Callable[[Gaussian], Tensor]) -> Tensor:  # -> [links, k, heads]
+        """How far weights move, given how far values of nodes do, ``[nodes, k, features]``.
+
+        The part that changes its sign with the noise: to first order, and as far as shares go.
+        """
+        seen = torch.stack([end.seen(of(end.value)) for end in self.ends]).sum(0)
+        every = torch.arange(len(seen), device=seen.device)
+        links = Cotangents(torch.zeros_like(every), every, seen, len(seen), 1)
+        for step in self.steps:
+            if isinstance(step, WithinGroups):
+                moved = step.far(links.values)
+            else:
+                moved = step.forward(links, links, seen.shape[2])
+            links = links.with_values(moved)
+        return links.values
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    r"""What weights and values do together in :math:`y_u = \sum_e a_e x_{s(e)}`.
+
+    .. math::
+        q_u = \sum_e da_e\, dx_{s(e)} \qquad
+        da = \tfrac12 \big(a(s + ds) - a(s - ds)\big)
+
+    Both move with the same noise; as a response q is of second order, and not small where scores
+    move by as much as 1. Shares do not go beyond 1 however far scores move.
+
+    Args:
+        value: y.
+        sent: x, ``[nodes, heads * channels]``.
+        sender: s, ``[links]``.
+        group: u, ``[links]``.
+        weights: a.
+    """
+
+    value: Gaussian
+    sent: Gaussian
+    sender: Tensor
+    group: Tensor
+    weights: ByScores
+
+    def moved(self, of: Callable[[Gaussian], Tensor]) -> Tensor:  # -> [nodes, k, features]
+        """q, given how far values of nodes move, ``[nodes, k, features]``."""
+        sent, weights = of(self.sent), self.weights.moved(of)
+        found = sent.new_zeros(len(self.value), *sent.shape[1:])
+        for some in row_slices(len(self.sender), max(1, sent[:1].numel())):
+            parts = sent[self.sender[some]].unflatten(2, (weights.shape[2], -1))
+            found.index_add_(0, self.group[some], (parts * weights[some, ..., None]).flatten(2))
+        return found
+
+    @property
+    def numbers(self) -> Iterator[Tensor]:
+        """Tensors that it holds."""
+        for end in self.weights.ends:
+            yield from (end.node, *end.slopes)
+        for step in self.weights.steps:
+            yield from step.numbers
+        yield from (self.sender, self.group)
+
+
+def multiplied(product: Product) -> Gaussian:
+    """The sum itself; what weights and values do together in it is noted."""
+    tape = current().tape
+    assert tape is not None  # without one there are no responses
+    tape.products.append(product)
+    return product.value
+
 
 def responses_by_scores(
     weight: Gaussian,  # [links, heads]
     message: Tensor,  # [links, heads * channels]
     group: Tensor,  # [links]
     count: int,
-) -> list[tuple[Gaussian, Operator]] | None:
+) -> ByScores | None:
     r"""Responses of :math:`y_u = \sum_e m_e a_e` to the nodes that the weights a come from.
 
     .. math::
@@ -77,17 +168,19 @@ def responses_by_scores(
     entries = {entry.value.number: entry for entry in tape.entries}
     noisy = {noise.value.number for noise in tape.noises}
     try:
-        scores, message = _before_shares(weight, message, group, entries, noisy)
+        scores, message, steps = _before_shares(weight, message, group, entries, noisy)
         ends = _ends(scores, list(reversed(tape.entries)), noisy)
     except _NotByEndsError:
         return None
-    return [(end.value, _operator(end, message, group, count)) for end in ends]
+    responses = [(end.value, _operator(end, message, group, count)) for end in ends]
+    return ByScores(responses, ends, steps)
 
 
 def _before_shares(
     value: Gaussian, message: Tensor, group: Tensor, entries: Mapping[int, Entry], noisy: set[int]
-) -> tuple[Gaussian, Tensor]:
-    """The scores that shares were made of, and what the sum responds to them with."""
+) -> tuple[Gaussian, Tensor, list[Operator]]:
+    """The scores that shares were made of, what the sum responds to them with, and the steps."""
+    steps: list[Operator] = []
     while value.number in entries and value.number not in noisy:
         parents = entries[value.number].parents
         if len(parents) != 1:
@@ -97,7 +190,8 @@ def _before_shares(
         if moved is None:
             break
         value, message = before, moved
-    return value, message
+        steps.append(step)
+    return value, message, steps[::-1]
 
 
 def _ends(scores: Gaussian, backwards: list[Entry], noisy: set[int]) -> list[_End]:

@@ -22,6 +22,7 @@ from varigraph.sparse import Sparse
 
 if TYPE_CHECKING:
     from varigraph.moments.neighbours import Neighbours
+    from varigraph.moments.scores import Product
 
 
 class Operator(ABC):
@@ -355,6 +356,7 @@ class Tape:
     entries: list[Entry] = field(default_factory=list)
     noises: list[Noise] = field(default_factory=list)
     bends: list[Bend] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
     unknown: dict[int, str] = field(default_factory=dict)
     _known: set[int] = field(default_factory=set)
 
@@ -368,14 +370,23 @@ class Tape:
         return value.number in self._known and value.number not in self.unknown
 
     def keep_way_to(self, output: Gaussian) -> None:
-        """Forget values that have no part in an output, but for the first: scores of links, say."""
+        """Forget values that have no part in an output, but for the first: scores of links, say.
+
+        Of products only those are kept that go into the output node by node: further in they cause
+        a few thousandths of its variance, and there are many more numbers of them.
+        """
         wanted, kept = {output.number, self.entries[0].value.number}, []
+        far: set[int] = set()
         for entry in reversed(self.entries):
             if entry.value.number in wanted:
                 wanted.update(parent.number for parent, _ in entry.parents)
+                beyond = entry.value.number in far
+                far.update(p.number for p, step in entry.parents if beyond or not step.local)
                 kept.append(entry)
         self.entries = kept[::-1]
         self.bends = [bend for bend in self.bends if bend.value.number in wanted]
+        near = wanted - far
+        self.products = [each for each in self.products if each.value.number in near]
 
     def maker_of(self, value: Gaussian) -> str:
         """The function that made a value for which nobody recorded a response."""

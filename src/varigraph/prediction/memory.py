@@ -199,6 +199,8 @@ def _all(tape: Tape) -> Iterator[Tensor]:
             yield from operator.numbers
     yield from (noise.added for noise in tape.noises)
     yield from (bend.curvature for bend in tape.bends)
+    for product in tape.products:
+        yield from product.numbers
 
 
 def _numbers(value: Gaussian) -> Iterator[Tensor]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from varigraph.moments.affine import Affine
 from varigraph.prediction.first_order.noise_blocks import Ended, NoiseBlocks
 from varigraph.prediction.first_order.noise_root import NoiseRoot, sample_of
+from varigraph.prediction.first_order.products import covariances
 from varigraph.prediction.first_order.responses import Responses, needed_for, walk_back
 from varigraph.prediction.first_order.row_costs import RowCosts
 from varigraph.prediction.first_order.shares import Block, NoiseAlone, NoiseShare, Share
@@ -146,6 +147,14 @@ class FirstOrder:
                     found[entry.value.number] = blocks
                     room -= blocks.bytes
         return found if room > self._worst else {}
+
+    @cached_property
+    def products(self) -> dict[int, Tensor]:  # [nodes, features, features] each
+        """Covariance of products of two noises, by the numbers of the sums that they are in."""
+        tape = self.whole.tape
+        if self.root is None or not tape.products:
+            return {}
+        return covariances(tape, self.root, list(self.ends.values()))
 
     @cached_property
     def whole_root(self) -> NoiseRoot | None:

@@ -79,6 +79,16 @@ class NoiseBlocks:
         )
         return cls(entry.value, pattern, blocks, narrow, of_narrow, of_rest, root.noise.node[:, 0])
 
+    def moved(self, noise: Tensor) -> dict[int, Tensor]:  # [nodes, draws, rank]
+        """How far noise in the columns of the root moves the narrow values, by their numbers."""
+        draws, width = noise.shape[1], self.of_narrow.shape[2]
+        found = noise.new_zeros(self.pattern.shape[0], draws, width)
+        for some in row_slices(len(self.kept), draws * width + self.of_narrow[:1].numel()):
+            part = noise[self.pattern.columns[some]] @ self.of_narrow[some]
+            found.index_add_(0, self.pattern.rows[some], part)
+        parts = found.split([value.mean.shape[1] for value in self.narrow], 2)
+        return {value.number: x for value, x in zip(self.narrow, parts, strict=True)}
+
     @cached_property
     def by_degree(self) -> list[tuple[Tensor, Tensor]]:
         """Nodes of one degree, ``[n]``, and their links, ``[n, degree]``."""

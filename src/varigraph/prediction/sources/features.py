@@ -13,6 +13,7 @@ from torch import Tensor
 from varigraph.moments import Gaussian
 from varigraph.moments.affine import Affine
 from varigraph.prediction.first_order.noise_root import from_bends, loses_much, to_features
+from varigraph.prediction.first_order.products import from_products
 from varigraph.prediction.first_order.shares import Block, Share
 from varigraph.prediction.logits import Bent, diagonal
 from varigraph.prediction.sources.source import Drawn, Leaf, Source
@@ -70,12 +71,15 @@ class FeatureShare(Share):
 
     @property
     def wanted(self) -> set[int]:  # noqa: D102
-        bends = self.network.whole.tape.bends if self.network.bent else []
-        return {bend.value.number for bend in bends}
+        tape, bent = self.network.whole.tape, self.network.bent
+        values = [bend.value for bend in tape.bends] + [each.value for each in tape.products]
+        return {value.number for value in values} if bent else set()
 
     @property
     def held(self) -> int:  # noqa: D102
-        return self.network.question.linear_features.noise.held
+        means = [product.value.mean for product in self.network.whole.tape.products]
+        products = sum(2 * mean.nbytes * mean.shape[1] for mean in means) if self.active else 0
+        return self.network.question.linear_features.noise.held + products
 
     def cost(self, rank: int, costs: RowCosts) -> Tensor:  # noqa: D102
         return costs.from_features(rank) if self.network.bent else torch.zeros(())
@@ -92,6 +96,8 @@ class FeatureShare(Share):
             bend = from_bends(tape, block.responses, noise, root, block.ended)
             block.bent = Bent.of(straight, bend, part=self.source)
             block.shares[self.source] = straight + block.bent.covariance
+            if self.network.products:
+                block.add(self.source, from_products(block.responses, self.network.products))
 
 
 FEATURES = Features.name
