@@ -271,6 +271,22 @@ def test_nodes_restrict_the_answer():
     assert torch.allclose(masked, whole.mean[mask], rtol=1e-12)
 
 
+@pytest.mark.parametrize("method", ["diagonal", "covariance", "first-order"])
+def test_shares_of_some_nodes_do_not_depend_on_what_others_have(method):
+    """Links lead to the first node alone: they are a source for it, and for no other."""
+    model, graph = made(Functional), noisy_ring()
+    graph.x_var = 3.0
+    graph.edge_index = torch.tensor([[1, 2, 3, 4, 5], [0, 0, 0, 0, 0]])
+    graph.edge_prob = torch.full((5,), 0.6).double()
+    options = {"method": method, "links": "bernoulli", "weights": "closed-form"}
+    whole = vg.predict(model, graph, **options)
+    picked = vg.predict(model, graph, nodes=[4, 2], **options)
+    assert bool(whole.by_source["links"][0].all())
+    assert not whole.by_source["links"][1:].any()
+    for part, variance in picked.by_source.items():
+        assert torch.allclose(variance, whole.by_source[part][[4, 2]], rtol=1e-6, atol=1e-12), part
+
+
 @pytest.mark.parametrize("shape", [(), (4,), (6, 1), (6, 4)])
 def test_noise_of_every_shape(shape):
     graph = ring()

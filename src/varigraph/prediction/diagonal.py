@@ -13,7 +13,7 @@ from varigraph.moments.softmax import class_probabilities, normal_points
 from varigraph.prediction.linearised import linearised
 from varigraph.prediction.logits import CorrelatedLogits
 from varigraph.prediction.passes import over_masks, prepared_passes
-from varigraph.prediction.prediction import Prediction, answer, with_approximate
+from varigraph.prediction.prediction import Prediction, answer_by_blocks, with_approximate
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sources.source import INTERACTIONS, SOURCES, considered
 from varigraph.prediction.tasks import SIGMOIDS, check_output
@@ -72,9 +72,13 @@ def _without_sampling(question: Question) -> Prediction:
         rows = check_nodes(question.nodes, len(whole))
         chosen = slice(None) if rows is None else rows
         variances = {**alone, INTERACTIONS: rest}
+        # Of all nodes: the answer is the same whichever are asked for.
+        active = [part for part, var in variances.items() if bool(var.any())]
         parts = {part: torch.diag_embed(var[chosen]) for part, var in variances.items()}
-    logits = CorrelatedLogits(whole.mean[chosen], parts)
-    return answer(logits, question, method="diagonal", approximate=network.approximate)
+    logits, names = CorrelatedLogits(whole.mean[chosen], parts), network.approximate
+    return answer_by_blocks(
+        [logits], len(logits.mean), question, active=active, method="diagonal", approximate=names
+    )
 
 
 def _variance(question: Question) -> Tensor:

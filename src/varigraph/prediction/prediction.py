@@ -14,7 +14,7 @@ from varigraph.choices import Task
 from varigraph.moments import Gaussian
 from varigraph.prediction.intervals import ClassSets, Interval, Score, class_sets, interval
 from varigraph.prediction.least_trusted import LeastTrusted, least_trusted
-from varigraph.prediction.logits import CorrelatedLogits, active_parts, divided
+from varigraph.prediction.logits import CorrelatedLogits, divided
 from varigraph.prediction.probabilities import class_probabilities, label_probabilities
 from varigraph.prediction.rows import Rows
 from varigraph.prediction.shown import figure, html
@@ -262,16 +262,6 @@ class Prediction:
             f"Prediction({shape}, {self.task}, method={self.method!r}, samples={self.samples}, "
             f"mean variance: {shares})"
         )
-
-
-def answer(
-    logits: CorrelatedLogits, question: Question, *, method: str, approximate: Sequence[str] = ()
-) -> Prediction:
-    """The prediction that logits give: a softmax, sigmoids, or in regression the values."""
-    size, active = logits.mean.shape[0], active_parts(logits)
-    return answer_by_blocks(
-        [logits], size, question, active=active, method=method, approximate=approximate
-    )
 
 
 def answer_by_blocks(
