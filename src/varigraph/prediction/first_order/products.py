@@ -94,7 +94,15 @@ def _drawn(root: NoiseRoot, draws: int, numbers: int) -> Iterator[Tensor]:
             torch.randn(len(node), root.rank, generator=generator, dtype=node.dtype)
             for _ in range(first, min(first + size, draws))
         ]
-        yield torch.stack(each, 1).to(node.device) * node.clamp_min(0).sqrt()[:, None]
+        unit = torch.stack(each, 1).to(node.device) * _signs(root)
+        yield unit * node.clamp_min(0).sqrt()[:, None]
+
+
+def _signs(root: NoiseRoot) -> Tensor:  # [rank]
+    """Signs by which draws are the same ones whichever way rounding has turned a column."""
+    columns = torch.cat(list(root.parts.values()))
+    largest = columns.gather(0, columns.abs().argmax(0, keepdim=True))[0]
+    return largest.sign()
 
 
 class Moved:
