@@ -140,7 +140,9 @@ def test_without_a_file_the_least_trusted_nodes_are_shown(command, expected):
 
 def test_intervals_are_those_of_the_library(command, expected, tmp_path):
     done = predict(*command, "--interval", "0.8", "--out", tmp_path / "nodes.csv")
-    assert "note: intervals cover noise and dropout, not errors of the network itself" in done.stdout
+    assert (
+        "note: intervals cover noise and dropout, not errors of the network itself" in done.stdout
+    )
     rows, (low, high) = rows_of(tmp_path / "nodes.csv"), expected.interval(0.8)
     for c in range(CLASSES):
         assert [float(row[f"low_{c}"]) for row in rows] == pytest.approx(low[:, c].tolist())
