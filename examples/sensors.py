@@ -270,7 +270,7 @@ def draw_map(ax: Axes, stations: Data, error_bar: Tensor) -> None:  # [silent]
     ax.plot(x[stations.edge_index], y[stations.edge_index], color="#e4e4e4", lw=0.5, zorder=0)
     ax.scatter(x, y, s=8, color="#999999", label="instrument")
     ax.scatter(x[bad], y[bad], s=50, marker="x", color="#c0504d", label="bad instrument")
-    dots = ax.scatter(x[silent], y[silent], s=45, c=error_bar, label="none")
+    dots = ax.scatter(x[silent], y[silent], s=45, c=error_bar, label="no instrument")
     ax.figure.colorbar(dots, ax=ax, label="error bar (°C)")
     ax.set(xticks=[], yticks=[])
     ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
