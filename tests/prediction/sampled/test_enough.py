@@ -6,11 +6,10 @@ from torch_geometric import nn as gnn
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.prediction.sampled import enough, shortcuts
+from varigraph.prediction.sampled import shortcuts, tosses
 from varigraph.prediction.sampled.draws import Design
-from varigraph.prediction.sampled.enough import MOST_ROUNDS, SEEN, Enough, not_known
 from varigraph.prediction.sampled.estimates import SampledMoments
-from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sampled.tosses import MOST_ROUNDS, ROUND, SEEN, Enough, not_known
 
 
 def drawn(rounds, *, spread=1.0):
@@ -78,7 +77,7 @@ def test_auto_stops_where_rounds_agree():
 
 @pytest.mark.parametrize(("beside", "rounds"), [(True, MOST_ROUNDS), (False, 4)])
 def test_auto_goes_on_where_they_do_not(beside, rounds, monkeypatch):
-    monkeypatch.setattr(enough, "not_known", lambda by_round: 1.0)
+    monkeypatch.setattr(tosses, "not_known", lambda by_round: 1.0)
     if not beside:
         monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 0})
         monkeypatch.setattr(shortcuts, "_tosses_sums", lambda network: False)

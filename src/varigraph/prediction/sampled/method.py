@@ -17,7 +17,6 @@ from varigraph.prediction.prediction import Prediction, StandardErrors
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sampled.draws import Design
-from varigraph.prediction.sampled.enough import Enough
 from varigraph.prediction.sampled.estimates import (
     FEWEST_BATCHES,
     Estimate,
@@ -27,7 +26,7 @@ from varigraph.prediction.sampled.estimates import (
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.shortcuts import Explored, explored, in_step
-from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sampled.tosses import ROUND, Enough
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
 
