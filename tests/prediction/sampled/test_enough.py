@@ -86,3 +86,11 @@ def test_auto_goes_on_where_they_do_not(beside, rounds, monkeypatch):
 
 def test_who_asks_for_more_draws_is_given_them():
     assert asked(0.8, samples=500).samples == 5 * ROUND
+
+
+def test_how_often_does_not_depend_on_who_is_asked_about():
+    torch.manual_seed(1)
+    model, graph = gnn.GraphSAGE(3, 4, 2, 2).eval(), star(0.95)
+    whole, one = (vg.predict(model, graph, nodes=n, sources=("links",)) for n in (None, [5]))
+    assert whole.samples == one.samples
+    assert torch.allclose(whole.total[[5]], one.total)
