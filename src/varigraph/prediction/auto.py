@@ -12,9 +12,8 @@ from varigraph.prediction.network_call import came_from
 from varigraph.prediction.passes import NO_DROPOUT
 from varigraph.prediction.prediction import Prediction
 from varigraph.prediction.question import Question, silent
-from varigraph.prediction.sampled.enough import FEWEST_ROUNDS, Enough
 from varigraph.prediction.sampled.method import Sample, by_sample, sample, sampled
-from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sampled.tosses import FEWEST_ROUNDS, ROUND, Enough
 from varigraph.prediction.sources.source import SOURCES
 
 #: Draws where samples=0 takes the weights out, and something has to be drawn all the same.
@@ -90,7 +89,7 @@ def draws_of_links(question: Question) -> int:
 
     in whole rounds, so that a link fails about twenty times, two rounds at least and five at most.
     Where coins are all that is drawn, rounds end sooner if they agree, and go on where runs go side
-    by side (:class:`~varigraph.prediction.sampled.enough.Enough`). Links that are hardly ever gone
+    by side (:class:`~varigraph.prediction.sampled.tosses.Enough`). Links that are hardly ever gone
     are left to closed forms: draws would know next to nothing.
     """
     if question.task == "regression" or not _has_coins(question):

@@ -6,11 +6,10 @@ from torch_geometric import nn as gnn
 from torch_geometric.data import Data
 
 import varigraph as vg
-from varigraph.prediction.sampled import enough, shortcuts
+from varigraph.prediction.sampled import shortcuts, tosses
 from varigraph.prediction.sampled.draws import Design
-from varigraph.prediction.sampled.enough import MOST_ROUNDS, SEEN, Enough, not_known
 from varigraph.prediction.sampled.estimates import SampledMoments
-from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sampled.tosses import MOST_ROUNDS, ROUND, SEEN, Enough, not_known
 
 
 def drawn(rounds, *, spread=1.0):
@@ -78,7 +77,7 @@ def test_auto_stops_where_rounds_agree():
 
 @pytest.mark.parametrize(("beside", "rounds"), [(True, MOST_ROUNDS), (False, 4)])
 def test_auto_goes_on_where_they_do_not(beside, rounds, monkeypatch):
-    monkeypatch.setattr(enough, "not_known", lambda by_round: 1.0)
+    monkeypatch.setattr(tosses, "not_known", lambda by_round: 1.0)
     if not beside:
         monkeypatch.setattr(shortcuts, "SHORT", {"cpu": 0})
         monkeypatch.setattr(shortcuts, "_tosses_sums", lambda network: False)
@@ -87,3 +86,11 @@ def test_auto_goes_on_where_they_do_not(beside, rounds, monkeypatch):
 
 def test_who_asks_for_more_draws_is_given_them():
     assert asked(0.8, samples=500).samples == 5 * ROUND
+
+
+def test_how_often_does_not_depend_on_who_is_asked_about():
+    torch.manual_seed(1)
+    model, graph = gnn.GraphSAGE(3, 4, 2, 2).eval(), star(0.95)
+    whole, one = (vg.predict(model, graph, nodes=n, sources=("links",)) for n in (None, [5]))
+    assert whole.samples == one.samples
+    assert torch.allclose(whole.total[[5]], one.total)

@@ -17,7 +17,6 @@ from varigraph.prediction.prediction import Prediction, StandardErrors
 from varigraph.prediction.processor import without_gaps
 from varigraph.prediction.question import Question, check_nodes
 from varigraph.prediction.sampled.draws import Design
-from varigraph.prediction.sampled.enough import Enough
 from varigraph.prediction.sampled.estimates import (
     FEWEST_BATCHES,
     Estimate,
@@ -27,13 +26,15 @@ from varigraph.prediction.sampled.estimates import (
 from varigraph.prediction.sampled.network import opened_network
 from varigraph.prediction.sampled.plan import Plan, in_groups, outputs_of
 from varigraph.prediction.sampled.shortcuts import Explored, explored, in_step
-from varigraph.prediction.sampled.tosses import ROUND
+from varigraph.prediction.sampled.tosses import ROUND, Enough
 from varigraph.prediction.sources.source import INTERACTIONS
 from varigraph.prediction.tasks import check_output, probabilities
 
 Watch = Callable[[Tensor], None]
 #: Numbers that are summed at a time: few enough to fit a cache, or what keeps a GPU busy.
 AT_ONCE = {"cpu": 2**18, "cuda": 2**25}
+#: Nodes by which rounds of draws are compared, evenly among all.
+JUDGED = 512
 CERTAIN = (
     "nothing is uncertain: the features have no noise, the links no chances below 1 and the "
     "network no dropout; all variances are 0"
@@ -123,6 +124,9 @@ def _summed(found: Explored, watch: Watch | None, enough: Enough | None) -> Samp
     found = replace(found, network=network)
     logits = SampledMoments(like, design, by_source=False)
     answers = SampledMoments(like, design)
+    # Whoever is asked about: a node's answer does not depend on which others are.
+    some = slice(None, None, 1 + len(plain) // JUDGED)
+    judged = SampledMoments(plain[some], design) if design.rounds else None
     del plain, like
     outputs = _told(outputs_of(found, design, plan.at_once), question, design.runs)
     done, part = 0, ROUND if design.rounds else 0
@@ -132,10 +136,12 @@ def _summed(found: Explored, watch: Watch | None, enough: Enough | None) -> Samp
             block = torch.cat([run[:, rows if index is None else index[rows]] for run in runs])
             logits.add(block, rows)
             answers.add(_probabilities(block, question.task), rows)
+        if judged is not None:
+            judged.add(_probabilities(torch.cat([run[:, some] for run in runs]), question.task))
         if watch is not None:
             watch(torch.cat([run if index is None else run[:, index] for run in runs]))
         runs.clear()
-        if _are_enough(answers, design, done, enough):
+        if judged is not None and _are_enough(judged, done, enough):
             break
     logits.end()
     answers.end()
@@ -149,10 +155,10 @@ def _summed(found: Explored, watch: Watch | None, enough: Enough | None) -> Samp
     return Sample(answers, logits, found.sources, done if found.sources else 0)
 
 
-def _are_enough(answers: SampledMoments, design: Design, done: int, enough: Enough | None) -> bool:
-    if enough is None or not design.rounds or done % ROUND:
+def _are_enough(judged: SampledMoments, done: int, enough: Enough | None) -> bool:
+    if enough is None or done % ROUND:
         return False
-    return enough.reached(answers.by_round(done // ROUND, ROUND))
+    return enough.reached(judged.by_round(done // ROUND, ROUND))
 
 
 def _design(found: Explored, enough: Enough | None) -> Design:
