@@ -51,7 +51,7 @@ def test_with_a_graph_functions_are_listed_and_the_verdict_is_that_of_auto(netwo
     assert functions["relu()"]["exactness"] == "exact"
     assert found["reason"].startswith("if draws agree, since class probabilities under dropout")
     auto = vg.predict(network(networks), small_graph(x_var=0.02), samples=3).method
-    assert auto.startswith(f"{found['method']}: 100 draws have ")
+    assert auto.startswith(f"{found['method']}: 100 draws agree, with ")
 
 
 def test_uncertain_links_are_drawn_as_auto_draws_them(networks, graph_file):

@@ -47,7 +47,7 @@ CASES = {
         uncertain_ring,
         {"links": "bernoulli", "task": "regression"},
         "first-order",
-        "draws have",
+        "draws agree",
     ),
     "coins": (Functional, uncertain_ring, {"links": "bernoulli"}, "sampled", "have few values"),
     "regression": (Functional, noisy_ring, {"task": "regression"}, *RULES),

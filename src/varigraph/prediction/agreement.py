@@ -138,7 +138,8 @@ class Agreement:
         if not self.figures:
             return f"in {self.draws} draws nothing happened"
         farthest = max(self.figures, key=lambda figure: abs(math.log(figure.value)))
-        return f"{self.draws} draws have {1 / farthest.value:.3g} times its variance"
+        verb = "agree, with" if self.passes else "have"
+        return f"{self.draws} draws {verb} {1 / farthest.value:.3g} times its variance"
 
 
 def agreement(closed: Prediction, draw: Callable[[int], Sample], wanted: Wanted) -> Agreement:
