@@ -26,6 +26,30 @@ def test_all_weights_arrive(tmp_path, wrapper):
             assert torch.equal(value, state[key]), key
 
 
+@pytest.mark.parametrize("wrapped", [nn.DataParallel, torch.compile])
+def test_weights_of_a_wrapped_network_fit_the_network_itself(tmp_path, wrapped):
+    trained = network()
+    nn.init.normal_(trained[2].weight)
+    state = wrapped(trained).state_dict()
+    assert all(name.startswith(("module.", "_orig_mod.")) for name in state)
+    torch.save(state, tmp_path / "w.pt")
+    model = network()
+    load_weights(model, tmp_path / "w.pt")
+    assert torch.equal(model[2].weight, trained[2].weight)
+
+
+def test_a_name_that_the_network_has_itself_is_no_prefix(tmp_path):
+    class Wrapper(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = nn.Linear(2, 3)
+
+    trained, model = Wrapper(), Wrapper()
+    torch.save(trained.state_dict(), tmp_path / "w.pt")
+    load_weights(model, tmp_path / "w.pt")
+    assert torch.equal(model.module.weight, trained.module.weight)
+
+
 def test_double_precision_is_kept(tmp_path):
     torch.save(network().double().state_dict(), tmp_path / "w.pt")
     model = network()

@@ -163,6 +163,8 @@ def _with_names(graph: Data) -> Data:
 #: Names under which training scripts store the weights next to other things.
 WRAPPERS = ("state_dict", "model_state_dict", "model")
 SAVE_WEIGHTS = "save the weights alone: torch.save(model.state_dict(), 'weights.pt')"
+#: What DataParallel and torch.compile put before every name.
+PREFIXES = ("module.", "_orig_mod.")
 #: Names of weights to put into a message.
 NAMES_SHOWN = 4
 
@@ -179,7 +181,7 @@ def load_weights(model: nn.Module, path: Path) -> None:
         FileError: if there are no weights in the file, or only with code.
         ModelError: if weights are missing, left over or of another shape.
     """
-    state = read_weights(path)
+    state = _without_prefix(read_weights(path), model)
     _check_fit(model, state, path)
     if any(value.dtype == torch.float64 for value in state.values()):
         model.double()
@@ -206,6 +208,15 @@ def read_weights(path: Path) -> Mapping[str, Tensor]:
     if not _is_state(state):
         raise FileError(path, f"holds {_described(state)}, not a state dict", SAVE_WEIGHTS)
     return dict(state)
+
+
+def _without_prefix(state: Mapping[str, Tensor], model: nn.Module) -> Mapping[str, Tensor]:
+    """Weights by the names of the network that was wrapped when they were saved."""
+    own = model.state_dict()
+    for prefix in PREFIXES:
+        if all(name.startswith(prefix) and name not in own for name in state):
+            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    return state
 
 
 def _safetensors(path: Path) -> Mapping[str, Tensor]:
