@@ -26,6 +26,7 @@ def test_all_weights_arrive(tmp_path, wrapper):
             assert torch.equal(value, state[key]), key
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("wrapped", [nn.DataParallel, torch.compile])
 def test_weights_of_a_wrapped_network_fit_the_network_itself(tmp_path, wrapped):
     trained = network()
