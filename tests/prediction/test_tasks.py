@@ -288,7 +288,9 @@ def test_a_page_shows_the_tasks(task, labels, tmp_path):
     page = vg.report(pred, graph, model=model, path=tmp_path / "page.html", explain=2)
     written = page.read_text()
     shown = json.loads(re.search(r'id="content"[^>]*>(.*?)</script>', written, re.S).group(1))
-    assert shown["outputs"] == (["no", "yes"] if task == "binary" else ["0", "1", "2"])
+    assert shown["outputs"] == (
+        ["no", "yes"] if task == "binary" else [f"label {k}" for k in range(3)]
+    )
     assert shown["task"] == ("classification" if task == "binary" else "regression")
     chance = torch.tensor(shown["nodes"]["mean"]).view(6, -1)[:, -1]
     assert torch.allclose(chance.double(), pred.mean[:, -1], atol=1e-3)

@@ -126,13 +126,15 @@ class Moved:
     def of(self, value: Gaussian) -> Tensor:  # [rows, draws, features]
         """One value, from those before it."""
         if value.number not in self.known:
-            if isinstance(value, Affine):
-                found = self._linear(value)
-            else:
-                parents = self.parents[value.number]
-                found = reduce(torch.add, (self._through(o, x, value) for x, o in parents))
+            found = self._linear(value) if isinstance(value, Affine) else self._made(value)
             self.known[value.number] = found
         return self.known[value.number]
+
+    def _made(self, value: Gaussian) -> Tensor:
+        """From its parents; what has none is uncertain by another source."""
+        parts = [self._through(o, parent, value) for parent, o in self.parents[value.number]]
+        none = value.mean.new_zeros(len(value), self.draws.shape[1], value.mean.shape[1])
+        return reduce(torch.add, parts, none)
 
     def _through(self, operator: Operator, parent: Gaussian, value: Gaussian) -> Tensor:
         before = self._at_all(parent, self.of(parent))
