@@ -160,7 +160,10 @@ def _moments(prediction: Prediction, rows: int, kind: str) -> tuple[Tensor, Tens
     named: dict[str, Any] = {part: prediction.by_source.get(part) for part in names}
     mean, *parts = (each.cpu().double() for each in tensors(mean=prediction.mean, **named))
     if mean.dim() != 2 or len(mean) != rows or mean.size(1) == 0:
-        remedy = "predict all of its nodes: vg.predict(model, graph) without nodes="
+        remedy = (
+            "predict all of its nodes: vg.predict(model, graph) without nodes=; if it is about "
+            "pairs of nodes, give links_to_score= here too"
+        )
         if kind == "pairs":
             remedy = "give the same links_to_score to vg.predict and to vg.report"
         raise GraphError(
