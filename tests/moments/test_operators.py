@@ -52,7 +52,7 @@ HEADS, MESSAGES = random(len(SENDER), IN), random(NODES, 2 * IN)
 GROUP, SHARE = torch.tensor([1, 0, 1, 4, 0]), random(NODES, IN)
 
 
-GRAPH = torch.tensor([1, 0, 1, 3, 0])
+GRAPH = torch.tensor([1, 0, 1, NODES + 2, 0])  # most graphs have no nodes
 TERMS = [random(2, NODES, IN), random(2, NODES, IN)]
 
 
@@ -72,7 +72,7 @@ def less_shared(*across):
 
 def taken(*across):
     terms = [Shared(*each, across=over) for each, over in zip(TERMS, across, strict=True)]
-    return LessShared(SLOPES, tuple(terms), GRAPH, sparse(same_graph()))
+    return LessShared(SLOPES, tuple(terms), GRAPH, int(GRAPH.max()) + 1, sparse(same_graph()))
 
 
 def sum_of_heads():

@@ -173,7 +173,7 @@ class _Graphs:
         if len(x) == 0 or float(self.size.max()) > MOST_NODES:
             return frozen
         slope = slope.expand_as(frozen.mean)
-        less = LessShared(slope, tuple(shared), self.graph, self._pairs(slope))
+        less = LessShared(slope, tuple(shared), self.graph, self.count, self._pairs(slope))
         return recorded(Gaussian(frozen.mean, less.variances(x.var)), (x, less))
 
     def _pairs(self, like: Tensor) -> Sparse:
@@ -223,6 +223,7 @@ class LessShared(Operator):
     slope: Tensor  # s, [nodes, features]
     terms: tuple[Shared, ...]
     graph: Tensor  # [nodes]
+    count: int  # of graphs, some of which may have no nodes
     matrix: Sparse  # every node and those of its graph
 
     @property
@@ -284,14 +285,14 @@ class LessShared(Operator):
 
     def _totals(self, values: Tensor) -> Tensor:  # [nodes, ...]
         """Sums over the graph of each node."""
-        total = values.new_zeros(int(self.graph.max()) + 1, *values.shape[1:])
+        total = values.new_zeros(self.count, *values.shape[1:])
         return total.index_add_(0, self.graph, values)[self.graph]
 
     def _shared(
         self, pairs: Cotangents, values: Tensor, terms: Sequence[tuple[Tensor, Tensor, bool]]
     ) -> Tensor:
         """What the nodes of a graph have in common, graph by graph of each output."""
-        keys = pairs.row * len(self.graph) + self.graph[pairs.column]
+        keys = pairs.row * self.count + self.graph[pairs.column]
         met, place = torch.unique(keys, return_inverse=True)
         shared = torch.zeros_like(values)
         for summed, spread, across in terms:

@@ -70,6 +70,17 @@ def test_first_order_has_the_whole_derivative(norm, pooled):
 
 
 @each_norm
+def test_graphs_without_nodes_are_no_graphs_of_others(norm):
+    """There are more numbers of graphs than nodes."""
+    torch.manual_seed(5)
+    data, model = random_graph(4, 0.0), Normed(NORMS[norm]()).double().eval()
+    data.edge_index = torch.tensor([[0, 2, 1, 3], [2, 0, 3, 1]])
+    data.x, data.batch = data.x.double(), torch.tensor([4, 0, 4, 0])
+    found = predicted(model, data).total
+    assert torch.allclose(found, by_jacobian(model, data), rtol=1e-5, atol=1e-20)
+
+
+@each_norm
 def test_one_graph_without_a_batch(norm):
     torch.manual_seed(2)
     data, model = random_graph(7), Normed(NORMS[norm]()).double().eval()

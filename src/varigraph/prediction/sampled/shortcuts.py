@@ -259,9 +259,8 @@ class Trial:
         if self.random or not _tosses_sums(network):
             return None
         try:
-            with (
-                ExitStack() as attempt
-            ):  # caches of all links are of no use to a graph without some
+            with ExitStack() as attempt:
+                # Caches of all links are of no use to a graph without some.
                 attempt.enter_context(untouched(network.question.model))
                 found = self._beside(network, sources, attempt)
                 stack.push(attempt.pop_all())
