@@ -47,7 +47,11 @@ class Attention(nn.Module):
 def trained(layer: Callable[..., nn.Module], graph: Data, steps: int) -> nn.Module:
     torch.manual_seed(0)
     model = Attention(layer, graph.num_features, int(graph.y.max()) + 1).to(graph.x.device)
-    learn = torch.optim.Adam(model.parameters(), lr=0.005, weight_decay=5e-4)
+    return learned(model, graph, steps, rate=0.005)
+
+
+def learned(model: nn.Module, graph: Data, steps: int, rate: float) -> nn.Module:
+    learn = torch.optim.Adam(model.parameters(), lr=rate, weight_decay=5e-4)
     for _ in range(steps):
         learn.zero_grad()
         logits = model.train()(graph.x, graph.edge_index)

@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Callable
 
 import torch
+from attention import learned
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch_geometric import nn as gnn
@@ -57,16 +58,6 @@ class Normed(nn.Module):
         return out
 
 
-def trained(model: nn.Module, graph: Data, steps: int) -> nn.Module:
-    learn = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
-    for _ in range(steps):
-        learn.zero_grad()
-        logits = model.train()(graph.x, graph.edge_index)
-        F.cross_entropy(logits[graph.train_mask], graph.y[graph.train_mask]).backward()
-        learn.step()
-    return model.eval()
-
-
 @torch.no_grad()
 def drawn(model: nn.Module, graph: Data, draws: int) -> Tensor:  # [nodes, classes]
     """Variance of the logits over noise in the features."""
@@ -82,7 +73,8 @@ def drawn(model: nn.Module, graph: Data, draws: int) -> Tensor:  # [nodes, class
 
 def row(data: str, network: str, norm: str, graph: Data, chosen: argparse.Namespace) -> str:
     torch.manual_seed(0)
-    model = trained(Normed(LAYERS[network], NORMS[norm](), graph), graph, chosen.steps)
+    untrained = Normed(LAYERS[network], NORMS[norm](), graph)
+    model = learned(untrained, graph, chosen.steps, rate=0.01)
     noisy = vg.add_noise(graph, percent=chosen.percent, seed=0)
     with torch.no_grad():
         right = model(graph.x, graph.edge_index).argmax(1)[graph.test_mask]
